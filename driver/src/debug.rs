@@ -11,7 +11,7 @@ use wddm_ddi::km::DXGKARG_COLLECTDBGINFO;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 
 use crate::adapter::Adapter;
-use crate::fence::native::{NativeFence, OpenFence};
+use crate::fence::object::{NativeFence, OpenFence};
 use crate::gpu::Gpu;
 use crate::irql::Passive;
 use crate::nt;

@@ -1,13 +1,14 @@
 //! DxgkDdiStopDevice, which destroys the queues that are left and stops the device, and DxgkDdiRemoveDevice, which destroys every object.
 
 use crate::adapter::{Adapter, Process, UserDevice, slots};
-use crate::fence::native::{NativeFence, OpenFence};
+use crate::fence::object::{NativeFence, OpenFence};
 use crate::interrupt;
 use crate::irql::Passive;
 use crate::memory::allocation::{Allocation, OpenAllocation};
 use crate::queue::context::{Context, HwContext};
+use crate::queue::creation;
 use crate::queue::doorbell::Doorbell;
-use crate::queue::hw_queue::{self, HwQueue};
+use crate::queue::hw_queue::HwQueue;
 use crate::refusal::Refused;
 use wddm_ddi::types::HANDLE;
 
@@ -21,7 +22,7 @@ pub(crate) fn stop(irql: &Passive, adapter: &Adapter) {
             let engine = adapter.objects.get::<HwQueue>(*handle).map_or(0, |queue| queue.engine);
             if let Ok(gpu) = adapter.engine(engine) {
                 // Listed just now, so it exists.
-                let _ = hw_queue::destroy(irql, adapter, gpu, *handle, interrupt::drain);
+                let _ = creation::destroy(irql, adapter, gpu, *handle, interrupt::drain);
             }
         }
     }

@@ -8,7 +8,7 @@ use wddm_ddi::status::STATUS_UNSUCCESSFUL;
 use crate::adapter::Adapter;
 use crate::interrupt::{self, report};
 use crate::irql::{Device, Passive};
-use crate::node::packet::PacketFault;
+use crate::node::flight::PacketFault;
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::HwQueue;
 use crate::refusal::{Reason, Refused, refused, refused_with};

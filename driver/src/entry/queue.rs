@@ -19,9 +19,10 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Object};
 use crate::interrupt;
 use crate::irql::{Device, Passive, UpToDispatch};
-use crate::node::packet::Packet;
+use crate::node::flight::Packet;
 use crate::node::priority::Bands;
 use crate::queue::context::{self, Context, HwContext};
+use crate::queue::creation;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::suspend::Purpose;
 use crate::refusal::{Ddi, Reason, Refused, refused};
@@ -164,7 +165,7 @@ pub(crate) unsafe extern "win64" fn create_hw_context(device: HANDLE, args: *mut
     on_object::<UserDevice>(Ddi::CreateHwContext, device, |irql, adapter, _, device| {
         let args = arguments(args)?;
         let context = HwContext::new(adapter, device, args)?;
-        let (process, node) = (context.process.into_bits(), context.node);
+        let (process, node) = (context.properties.process.into_bits(), context.properties.node);
         let handle = adapter.objects.insert(irql, adapter.handle(), context)?;
         args.hHwContext = handle.raw();
         adapter.trace.note(Component::Queue, &Event::HwContextCreated { context: handle.into_bits(), process, node });
@@ -184,7 +185,7 @@ pub(crate) unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTA
         loop {
             let queue = object.queues.lock(&irql).first().copied();
             let Some(queue) = queue else { break };
-            if hw_queue::destroy(&irql, adapter, gpu, queue, interrupt::drain).is_err() {
+            if creation::destroy(&irql, adapter, gpu, queue, interrupt::drain).is_err() {
                 break;
             }
         }
@@ -195,7 +196,7 @@ pub(crate) unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTA
 pub(crate) unsafe extern "win64" fn create_hw_queue(context: HANDLE, args: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS {
     on_object::<HwContext>(Ddi::CreateHwQueue, context, |irql, adapter, gpu, _| {
         let args = arguments(args)?;
-        args.hHwQueue = hw_queue::create(irql, adapter, gpu, Handle::of(context), args)?.raw();
+        args.hHwQueue = creation::create(irql, adapter, gpu, Handle::of(context), args)?.raw();
         Ok(())
     })
 }
@@ -206,7 +207,7 @@ pub(crate) unsafe extern "win64" fn destroy_hw_queue(queue: HANDLE) -> NTSTATUS 
     let destroy = || {
         let (adapter, object) = slots::object::<HwQueue>(queue)?;
         let gpu = adapter.engine(object.engine())?;
-        hw_queue::destroy(&irql, adapter, gpu, Handle::of(queue), interrupt::drain)
+        creation::destroy(&irql, adapter, gpu, Handle::of(queue), interrupt::drain)
     };
     answer(Ddi::DestroyHwQueue, queue, destroy())
 }
@@ -220,7 +221,7 @@ pub(crate) unsafe extern "win64" fn submit_command_to_hw_queue(
         let queue = adapter.objects.get::<HwQueue>(Handle::of(args.hHwQueue))?;
         let context = adapter.objects.get::<HwContext>(queue.context)?;
         let gpu = adapter.started_engine(queue.engine)?;
-        hw_queue::submit(irql, gpu, context, queue, args)
+        hw_queue::submit(irql, gpu, &context.properties, queue, args)
     })
 }
 

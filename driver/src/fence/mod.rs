@@ -2,4 +2,5 @@
 
 pub(crate) mod log;
 pub(crate) mod native;
+pub(crate) mod object;
 pub(crate) mod system;

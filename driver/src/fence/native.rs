@@ -13,10 +13,11 @@ use wddm_ddi::types::HANDLE;
 
 use crate::adapter::slots;
 use crate::adapter::{Adapter, Process};
-use crate::fence::system::{self, Addresses, Mapped};
+use crate::fence::object::{Addresses, FenceOpening, Mapped, NativeFence, OpenFence};
+use crate::fence::system;
 use crate::fence_index::Entry;
 use crate::gpu::Gpu;
-use crate::handle::{Handle, Kind, Object};
+use crate::handle::Handle;
 use crate::irql::{Device, Dispatch, Passive};
 use crate::lock::SpinLock;
 use crate::mmio;
@@ -28,56 +29,6 @@ const ALWAYS: u64 = u64::MAX;
 
 /// Bytes of [`FenceData`] that its fields take.
 const FENCE_DATA_FIELDS: usize = 8;
-
-/// A fence of the adapter.
-pub(crate) struct NativeFence {
-    /// The operating system's handle: what interrupts report.
-    dxgk: usize,
-    /// What user mode takes its values for, in user mode's own numbers.
-    purpose: u32,
-    /// True once the parent device is in error: every wait for the fence is satisfied.
-    always_signaled: AtomicBool,
-    /// Where the paging process has its values, on a variant whose scheduler reaches them there.
-    pub(crate) system: Option<Addresses>,
-    /// Where it is open. Taken before the lock of [`crate::cmp::Cmp`].
-    places: SpinLock<PoolVec<FenceOpening>>,
-}
-
-impl Object for NativeFence {
-    const KIND: Kind = Kind::Fence;
-}
-
-impl NativeFence {
-    /// Handle of the operating system, as an address.
-    pub(crate) fn dxgk(&self) -> u64 {
-        self.dxgk as u64
-    }
-
-    /// True if every wait for the fence is satisfied from now on.
-    pub(crate) fn is_always_signaled(&self) -> bool {
-        self.always_signaled.load(Ordering::Acquire)
-    }
-}
-
-/// A process in which a fence is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FenceOpening {
-    open: Handle,
-    process: Handle,
-    current: u64,
-}
-
-/// A fence as a process sees it.
-pub(crate) struct OpenFence {
-    pub(crate) fence: Handle,
-    pub(crate) process: Handle,
-    pub(crate) at: Addresses,
-    pub(crate) mapped: Mapped,
-}
-
-impl Object for OpenFence {
-    const KIND: Kind = Kind::OpenFence;
-}
 
 /// The private data, if they are this driver's. What others pass stays theirs.
 fn data_of(bytes: &[u8; FenceData::SIZE]) -> Option<FenceData> {

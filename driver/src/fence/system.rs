@@ -4,41 +4,20 @@
 //! operating system gave for the paging process. A fence is in the table for each process that has it open, from when the process has a
 //! page table; it leaves the table before the last of these is closed.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
-use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, CommandStatus};
-
 use campanile_hw::trace::Component;
 
 use crate::adapter::{Adapter, Process};
 use crate::cmp::CommandError;
-use crate::fence::native::{NativeFence, OpenFence};
+use crate::fence::object::{Addresses, NativeFence, OpenFence};
 use crate::gpu::Gpu;
 use crate::handle::Handle;
 use crate::irql::Passive;
 use crate::refusal::{Reason, Refused, refused};
 use crate::root_word::bits_of;
-
-/// Addresses of a pair of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Addresses {
-    pub(crate) current: u64,
-    pub(crate) monitored: u64,
-}
-
-impl Addresses {
-    /// The addresses, if both could be some.
-    pub(crate) fn new(current: u64, monitored: u64) -> Option<Self> {
-        let legal = |address: u64| address.is_multiple_of(8) && (1..1 << VA_BITS).contains(&address);
-        (legal(current) && legal(monitored)).then_some(Self { current, monitored })
-    }
-}
-
-/// The process of an open fence in which the scheduler knows it: bits of the root, 0 for none.
-#[derive(Default)]
-pub(crate) struct Mapped(AtomicU64);
 
 /// True if a command for the table failed because the scheduler does not run. The table is written anew when it runs again.
 fn is_stopped(error: CommandError) -> bool {
@@ -150,19 +129,6 @@ fn for_open(irql: &Passive, adapter: &Adapter, mut body: impl FnMut(&OpenFence, 
         let Ok(open) = adapter.objects.get::<OpenFence>(handle) else { continue };
         if let Some(system) = adapter.objects.get::<NativeFence>(open.fence).ok().and_then(|fence| fence.system) {
             body(open, system);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_aligned_and_inside_the_address_space() {
-        assert!(Addresses::new(8, (1 << VA_BITS) - 8).is_some());
-        for bad in [0, 4, 9, 1 << VA_BITS, u64::MAX] {
-            assert!(Addresses::new(bad, 8).is_none() && Addresses::new(8, bad).is_none(), "{bad:#x}");
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::events::Next;
 use crate::gpu::Gpu;
 use crate::handle::Handle;
 use crate::irql::{Device, Dispatch};
-use crate::node::packet::PreemptedBuffer;
+use crate::node::flight::PreemptedBuffer;
 use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::refusal::Reason;

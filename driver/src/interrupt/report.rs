@@ -8,7 +8,8 @@ use wddm_ddi::types::HANDLE;
 
 use crate::gpu::Gpu;
 use crate::irql::Device;
-use crate::node::packet::{Node, Packet, PacketFault};
+use crate::node::flight::{Packet, PacketFault};
+use crate::node::packet::Node;
 use crate::queue::hw_queue::HwQueue;
 use crate::report::data;
 

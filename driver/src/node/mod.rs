@@ -1,5 +1,6 @@
 //! The nodes of a device: their packet queues, rings that the kernel writes, numbers of hardware queues, and priorities in the hardware's units.
 
+pub(crate) mod flight;
 pub(crate) mod numbers;
 pub(crate) mod packet;
 pub(crate) mod priority;

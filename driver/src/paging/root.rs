@@ -43,9 +43,9 @@ pub(crate) fn set(irql: &Passive, adapter: &Adapter, args: &DXGKARG_SETROOTPAGET
         }
         Err(_) => {
             let context = adapter.objects.get::<HwContext>(handle)?;
-            unless(context.root() != Some(root) && context.runs(irql, adapter))?;
+            unless(context.properties.root() != Some(root) && context.runs(irql, adapter))?;
             context.set_root(irql, adapter, gpu, Some(root));
-            context.process
+            context.properties.process
         }
     };
     note(gpu, handle, Some(root));
@@ -64,7 +64,7 @@ pub(crate) fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, process: Hand
     }
     let mut runs = false;
     each::<HwContext>(irql, adapter, gpu, |_, context| {
-        runs |= context.process == process && context.runs(irql, adapter)
+        runs |= context.properties.process == process && context.runs(irql, adapter)
     });
     each::<Context>(irql, adapter, gpu, |handle, context| {
         runs |= context.process == process && context.runs(irql, gpu, handle)
@@ -75,7 +75,7 @@ pub(crate) fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, process: Hand
     // First, so that a fence of the process that changes meanwhile is looked up nowhere.
     system::set_process_root(irql, adapter, gpu, process, None);
     each::<HwContext>(irql, adapter, gpu, |handle, context| {
-        if context.process == process {
+        if context.properties.process == process {
             context.set_root(irql, adapter, gpu, None);
             note(gpu, handle, None);
         }

@@ -1,6 +1,6 @@
 //! Devices, packet contexts and hardware contexts.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, NODE_PAGING, NODES};
@@ -12,13 +12,14 @@ use crate::adapter::{Adapter, UserDevice};
 use crate::caps::{DMA_BUFFER_SEGMENTS, DMA_BUFFER_SIZE};
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
-use crate::irql::{Device, Passive, UpToDispatch};
-use crate::lock::{DeviceLock, PushLock, SpinLock};
-use crate::node::packet::PreemptedBuffer;
+use crate::irql::{Device, Passive};
+use crate::lock::{DeviceLock, PushLock};
+use crate::node::flight::PreemptedBuffer;
 use crate::node::priority::Priority;
 use crate::pool::{PoolVec, Tag};
 use crate::queue::Drain;
 use crate::queue::hw_queue::{self, HwQueue};
+use crate::queue::properties::ContextProperties;
 use crate::queue::suspend::{Purpose, Suspension, Suspensions};
 use crate::refusal::{Reason, Refused, refused};
 use crate::report;
@@ -114,13 +115,7 @@ impl Context {
 pub(crate) struct HwContext {
     /// Handle of the operating system, for reports.
     dxgk: usize,
-    pub(crate) node: u32,
-    engine: u32,
-    pub(crate) process: Handle,
-    root: AtomicU64,
-    /// Taken after the locks of queues; nothing is taken after it.
-    priority: SpinLock<Priority>,
-    suspended: AtomicBool,
+    pub(crate) properties: ContextProperties,
     /// Queues of the context. Taken before the locks of the queues.
     pub(crate) queues: PushLock<PoolVec<Handle>>,
     suspensions: DeviceLock<Suspensions>,
@@ -130,7 +125,7 @@ impl Object for HwContext {
     const KIND: Kind = Kind::HwContext;
 
     fn engine(&self) -> u32 {
-        self.engine
+        self.properties.engine
     }
 }
 
@@ -151,12 +146,7 @@ impl HwContext {
         args.ContextCaps = DXGK_HWCONTEXT_CAPS::new();
         Ok(Self {
             dxgk: args.hHwContext.addr(),
-            node: args.NodeOrdinal,
-            engine,
-            process: device.process,
-            root: AtomicU64::new(NO_ROOT),
-            priority: SpinLock::new(Priority::normal()),
-            suspended: AtomicBool::new(false),
+            properties: ContextProperties::new(args.NodeOrdinal, engine, device.process),
             queues: PushLock::new(PoolVec::new(Tag::OBJECT)),
             suspensions: DeviceLock::new(Suspensions::new()),
         })
@@ -169,19 +159,7 @@ impl HwContext {
 
     /// True if its queues run on this node of this engine.
     pub(crate) fn runs_on(&self, node: u32, engine: u32) -> bool {
-        (self.node, self.engine) == (node, engine)
-    }
-
-    pub(crate) fn root(&self) -> Option<Location> {
-        root_of(&self.root)
-    }
-
-    pub(crate) fn priority(&self, irql: &impl UpToDispatch) -> Priority {
-        *self.priority.lock(irql)
-    }
-
-    pub(crate) fn is_suspended(&self) -> bool {
-        self.suspended.load(Ordering::Acquire)
+        (self.properties.node, self.properties.engine) == (node, engine)
     }
 
     /// Calls `body` for each queue.
@@ -196,13 +174,13 @@ impl HwContext {
     pub(crate) fn runs(&self, irql: &Passive, adapter: &Adapter) -> bool {
         let mut mapped = false;
         self.for_queues(irql, adapter, |queue| mapped |= hw_queue::is_mapped(irql, queue));
-        mapped && !self.is_suspended()
+        mapped && !self.properties.is_suspended()
     }
 
     /// The root page table is another one, or none is there. Queues that the hardware has are told; queues that waited for one are mapped.
     pub(crate) fn set_root(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu, root: Option<Location>) {
-        if self.root.swap(bits_of(root), Ordering::AcqRel) != bits_of(root) {
-            self.for_queues(irql, adapter, |queue| hw_queue::update_root(irql, gpu, self, queue));
+        if self.properties.set_root(root) {
+            self.for_queues(irql, adapter, |queue| hw_queue::update_root(irql, gpu, &self.properties, queue));
         }
     }
 
@@ -219,9 +197,8 @@ impl HwContext {
         args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES,
     ) -> Result<(), Refused> {
         let wanted = Priority::of(args)?;
-        let known = core::mem::replace(&mut *self.priority.lock(irql), wanted);
-        if known != wanted {
-            self.for_queues(irql, adapter, |queue| hw_queue::update_priority(irql, gpu, self, queue));
+        if self.properties.set_priority(irql, wanted) {
+            self.for_queues(irql, adapter, |queue| hw_queue::update_priority(irql, gpu, &self.properties, queue));
         }
         Ok(())
     }
@@ -239,7 +216,7 @@ impl HwContext {
         drain: Drain,
     ) -> Result<NTSTATUS, Refused> {
         let queues = self.queues.lock(irql);
-        if purpose == Purpose::Suspend && self.suspended.load(Ordering::Acquire) {
+        if purpose == Purpose::Suspend && self.properties.is_suspended() {
             let done = gpu.dxgk.synchronize(irql, |device| self.suspensions.with(device, |list| list.is_empty()))?;
             if done {
                 return Ok(STATUS_SUCCESS);
@@ -248,7 +225,7 @@ impl HwContext {
         // What is asked again was noted when it was asked first: the node may have done much since.
         let there = || queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok());
         if !there().any(|queue| queue.is_being_suspended(irql))
-            && let Some(node) = gpu.nodes.get(self.node as usize)
+            && let Some(node) = gpu.nodes.get(self.properties.node as usize)
         {
             gpu.note_stop_requested(node);
         }
@@ -258,7 +235,7 @@ impl HwContext {
             self.suspensions.with(device, |list| list.begin(fence, purpose))
         };
         let cookie = gpu.dxgk.synchronize(irql, begin)?.ok_or(refused(Reason::TableFull))?;
-        self.suspended.store(true, Ordering::Release);
+        self.properties.set_suspended(true);
         for queue in there() {
             if !hw_queue::is_mapped(irql, queue) {
                 continue;
@@ -285,9 +262,9 @@ impl HwContext {
     /// DxgkDdiResumeContext.
     pub(crate) fn resume(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
         let queues = self.queues.lock(irql);
-        self.suspended.store(false, Ordering::Release);
+        self.properties.set_suspended(false);
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
-            hw_queue::map_saved(irql, gpu, self, queue);
+            hw_queue::map_saved(irql, gpu, &self.properties, queue);
             if hw_queue::is_mapped(irql, queue) {
                 // Refused by a queue that faulted, and by one that `map_saved` has just resumed.
                 let _ = gpu.cmp.run(irql, Command::ResumeQueue, &[u64::from(queue.number)]);
@@ -324,13 +301,13 @@ impl HwContext {
 
     /// Reports every suspension that is complete, unless the engine is between reset and resume.
     pub(crate) fn report(&self, irql: &Device, gpu: &Gpu) {
-        if gpu.nodes.get(self.node as usize).is_none_or(|node| node.is_muted()) {
+        if gpu.nodes.get(self.properties.node as usize).is_none_or(|node| node.is_muted()) {
             return;
         }
         while let Some(Suspension { fence, purpose, .. }) = self.suspensions.with(irql, Suspensions::take_complete) {
             match purpose {
                 Purpose::Suspend => report::suspended(irql, &gpu.dxgk, self.dxgk(), fence),
-                Purpose::Switch => report::switched(irql, &gpu.dxgk, self.node, fence),
+                Purpose::Switch => report::switched(irql, &gpu.dxgk, self.properties.node, fence),
             }
         }
     }
@@ -372,7 +349,7 @@ impl HwContext {
     /// Suspends without a report.
     fn stop_queues(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
         let queues = self.queues.lock(irql);
-        self.suspended.store(true, Ordering::Release);
+        self.properties.set_suspended(true);
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
             if hw_queue::is_mapped(irql, queue) {
                 // Cookie 0 belongs to no suspension, so its event is ignored.
@@ -400,7 +377,7 @@ impl HwContext {
                 self.resume(irql, adapter, gpu);
                 if interrupt {
                     gpu.dxgk.synchronize(irql, |device| {
-                        report::switched(device, &gpu.dxgk, self.node, args.ContextSwitchFence);
+                        report::switched(device, &gpu.dxgk, self.properties.node, args.ContextSwitchFence);
                         gpu.dxgk.queue_dpc();
                     })?;
                 }

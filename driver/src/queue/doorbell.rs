@@ -19,6 +19,7 @@ use crate::irql::Passive;
 use crate::memory::allocation;
 use crate::queue::Drain;
 use crate::queue::context::HwContext;
+use crate::queue::creation;
 use crate::queue::hw_queue::{self, HwQueue, UserRing};
 use crate::refusal::{Reason, Refused, refused};
 
@@ -107,7 +108,7 @@ pub(crate) fn create(
     if !queue.is_user() || (old != 0 && !args.Flags.ResizeRingBufferOperation()) {
         return Err(refused(Reason::DoorbellExists));
     }
-    let ring = user_ring(irql, adapter, context.process, args)?;
+    let ring = user_ring(irql, adapter, context.properties.process, args)?;
     if hw_queue::user_ring(irql, queue).is_some_and(|old| old.control == ring.control) {
         return Err(refused(Reason::Ring));
     }
@@ -118,7 +119,7 @@ pub(crate) fn create(
         gpu.dxgk.disconnect_doorbell(irql, queue.dxgk(), raw(old.dxgk));
     }
     queue.release_doorbell(irql, gpu);
-    if let Err(status) = hw_queue::set_user_ring(irql, adapter, gpu, context, queue, Some(ring), drain) {
+    if let Err(status) = creation::set_user_ring(irql, adapter, gpu, context, queue, Some(ring), drain) {
         drop(adapter.objects.remove::<Doorbell>(irql, handle));
         return Err(status);
     }
@@ -162,7 +163,7 @@ pub(crate) fn connect(
     if args.Flags.RequireSecondaryAddress() || queue.doorbell.load(Ordering::Acquire) != handle.into_bits() {
         return Err(refused(Reason::DoorbellStale));
     }
-    hw_queue::map(irql, gpu, context, queue)?;
+    hw_queue::map(irql, gpu, &context.properties, queue)?;
     if !hw_queue::is_mapped(irql, queue) {
         return Err(refused(Reason::NoRing));
     }
@@ -194,7 +195,7 @@ pub(crate) fn disconnect(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: H
     let Some(queue) = queue_of(adapter, handle)? else { return Ok(()) };
     if !gpu.doorbells.disconnect(irql, gpu.scheduler(), handle, queue.number)
         && gpu.is_running()
-        && !adapter.objects.get::<HwContext>(queue.context)?.is_suspended()
+        && !adapter.objects.get::<HwContext>(queue.context)?.properties.is_suspended()
     {
         // Refused for a queue that has no ring, or has faulted.
         let _ = gpu.cmp.kick(irql, queue.number);
@@ -229,7 +230,7 @@ pub(crate) fn destroy(
     let own = queue.doorbell.compare_exchange(handle.into_bits(), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     if own && let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
         // Without a ring there is nothing to map, so this only unmaps.
-        hw_queue::set_user_ring(irql, adapter, gpu, context, queue, None, drain)?;
+        creation::set_user_ring(irql, adapter, gpu, context, queue, None, drain)?;
     }
     Ok(())
 }

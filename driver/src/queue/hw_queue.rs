@@ -8,11 +8,8 @@ use campanile_hw::registers::{Command, CommandStatus};
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::STATUS_INVALID_PARAMETER;
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::Adapter;
-use crate::caps;
 use crate::cmp::CommandError;
 use crate::cmp::refused_command;
 use crate::dxgk::ContiguousMemory;
@@ -23,10 +20,9 @@ use crate::irql::{Device, Dispatch, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
 use crate::node::ring::RING_ENTRIES;
 use crate::pool::{PoolBox, PoolVec, Tag};
-use crate::queue::Drain;
-use crate::queue::context::HwContext;
-use crate::queue::shared::{KernelRing, kernel_ring, location, save_size};
-use crate::refusal::{Reason, Refused, refused, refused_with};
+use crate::queue::properties::ContextProperties;
+use crate::queue::shared::{KernelRing, ProgressFence, kernel_ring, location};
+use crate::refusal::{Reason, Refused, refused};
 use crate::root_word::bits_of;
 
 /// Every so many entries of a kernel ring, the hardware tells that one retired, so that waiting submissions get the free entries.
@@ -38,14 +34,6 @@ pub(crate) struct UserRing {
     pub(crate) ring: u64,
     pub(crate) control: u64,
     pub(crate) entries: u32,
-}
-
-/// The progress fence of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProgressFence {
-    pub(crate) current: u64,
-    /// `None` for a monitored fence, which raises an interrupt each time.
-    pub(crate) monitored: Option<u64>,
 }
 
 /// Arguments of a kernel-mode submission: GPU virtual address and bytes of the command buffer, and the progress fence's value at its end.
@@ -194,7 +182,7 @@ impl HwQueue {
     fn descriptor(
         &self,
         irql: &impl UpToDispatch,
-        context: &HwContext,
+        context: &ContextProperties,
         root: Location,
         state: &HwQueueState,
     ) -> Option<QueueDescriptor> {
@@ -237,74 +225,10 @@ impl HwQueue {
     }
 }
 
-/// Checks the arguments of DxgkDdiCreateHwQueue, creates the queue and, if its ring and address space are known, maps it.
-///
-/// # Errors
-/// STATUS_INVALID_PARAMETER for a queue that could not run: user mode where it is not allowed, a fence that is not open here; and for private data that are not those of a queue.
-pub(crate) fn create(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    context_handle: Handle,
-    args: &mut DXGKARG_CREATEHWQUEUE,
-) -> Result<Handle, Refused> {
-    let context = adapter.objects.get::<HwContext>(context_handle)?;
-    let user = args.Flags.UserModeSubmission();
-    let allowed = gpu.claims.user_mode_submission && caps::node_takes_user_queues(context.node);
-    if user && (!allowed || !args.Flags.NativeProgressFence()) {
-        return Err(refused(Reason::UserSubmission));
-    }
-    let bytes = save_size(gpu, context.node, args)?;
-    let progress = progress_fence(irql, gpu, context, args)?;
-    let number = gpu.numbers.lock(irql).take().ok_or(refused(Reason::TableFull))?;
-    let created = build(context_handle, context, args, progress, number)
-        .and_then(|queue| insert(irql, adapter, gpu, context, (queue, bytes)));
-    match created {
-        Ok(queue) => gpu.note(
-            Component::Queue,
-            &Event::QueueCreated {
-                queue: queue.into_bits(),
-                context: context_handle.into_bits(),
-                number,
-                node: context.node as u16,
-                user: user.into(),
-            },
-        ),
-        Err(_) => gpu.numbers.lock(irql).put(number),
-    }
-    created
-}
-
-fn progress_fence(
-    irql: &Passive,
-    gpu: &Gpu,
-    context: &HwContext,
-    args: &DXGKARG_CREATEHWQUEUE,
-) -> Result<ProgressFence, Refused> {
-    let current = args.HwQueueProgressFenceGPUVirtualAddress;
-    if current == 0 || !current.is_multiple_of(8) {
-        return Err(refused(Reason::Address));
-    }
-    let monitored = if args.Flags.NativeProgressFence() {
-        if !gpu.claims.native_fence {
-            return Err(refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER));
-        }
-        // The handle in the arguments has 32 bits and cannot be the driver's; the address names the fence as well.
-        Some(
-            gpu.fences
-                .monitored_address(irql, &gpu.dxgk, context.process, current)
-                .ok_or(refused(Reason::ProgressFence))?,
-        )
-    } else {
-        None
-    };
-    Ok(ProgressFence { current, monitored })
-}
-
 /// The queue without its kernel ring.
-fn build(
+pub(super) fn build(
     context_handle: Handle,
-    context: &HwContext,
+    context: &ContextProperties,
     args: &DXGKARG_CREATEHWQUEUE,
     progress: ProgressFence,
     number: u32,
@@ -321,7 +245,7 @@ fn build(
         dxgk: args.hHwQueue.addr(),
         number,
         node: context.node,
-        engine: context.engine(),
+        engine: context.engine,
         context: context_handle,
         process: context.process,
         progress,
@@ -339,39 +263,6 @@ fn build(
     Ok(PoolBox::new(queue, Tag::OBJECT)?)
 }
 
-fn insert(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    context: &HwContext,
-    (mut queue, save_size): (PoolBox<HwQueue>, u32),
-) -> Result<Handle, Refused> {
-    let number = queue.number;
-    let mut queues = context.queues.lock(irql);
-    queues.reserve(1)?;
-    let inserted = match queue.allocate(irql, gpu, save_size) {
-        Ok(()) => adapter.objects.insert_boxed(irql, adapter.handle(), queue),
-        Err(status) => Err((status, queue)),
-    };
-    let handle = match inserted {
-        Ok(handle) => handle,
-        Err((status, mut queue)) => {
-            queue.free_memory(irql, gpu);
-            return Err(status);
-        }
-    };
-    queues.push(handle)?;
-    gpu.queues.set(number, Some(handle));
-    drop(queues);
-    let queue = adapter.objects.get::<HwQueue>(handle)?;
-    if let Err(status) = map(irql, gpu, context, queue) {
-        // The hardware never had it, so no event names it.
-        forget(irql, adapter, gpu, handle)?;
-        return Err(status);
-    }
-    Ok(handle)
-}
-
 /// True if the hardware has the queue.
 pub(crate) fn is_mapped(irql: &impl UpToDispatch, queue: &HwQueue) -> bool {
     queue.state.lock(irql).mapped
@@ -381,7 +272,12 @@ pub(crate) fn is_mapped(irql: &impl UpToDispatch, queue: &HwQueue) -> bool {
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER when the hardware refuses the ring, STATUS_DEVICE_REMOVED when it does not answer.
-pub(crate) fn map(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) -> Result<(), Refused> {
+pub(crate) fn map(
+    irql: &impl UpToDispatch,
+    gpu: &Gpu,
+    context: &ContextProperties,
+    queue: &HwQueue,
+) -> Result<(), Refused> {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     map_locked(irql, gpu, context, queue, state)
@@ -390,7 +286,7 @@ pub(crate) fn map(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queu
 fn map_locked(
     irql: &impl UpToDispatch,
     gpu: &Gpu,
-    context: &HwContext,
+    context: &ContextProperties,
     queue: &HwQueue,
     state: &mut HwQueueState,
 ) -> Result<(), Refused> {
@@ -420,7 +316,7 @@ fn map_locked(
 fn map_at(
     irql: &impl UpToDispatch,
     gpu: &Gpu,
-    context: &HwContext,
+    context: &ContextProperties,
     queue: &HwQueue,
     descriptor: QueueDescriptor,
     at: &QueueState,
@@ -459,7 +355,7 @@ pub(crate) fn save(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
 
 /// Called when the context has got another root page table, or has lost it: tells the hardware if the queue is mapped, and maps a queue that
 /// waited for a root.
-pub(crate) fn update_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+pub(crate) fn update_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &ContextProperties, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     if !state.mapped {
@@ -477,7 +373,7 @@ pub(crate) fn update_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwConte
 }
 
 /// Maps the queue at the position that it had, if the device lost it in D3.
-pub(crate) fn map_saved(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+pub(crate) fn map_saved(irql: &impl UpToDispatch, gpu: &Gpu, context: &ContextProperties, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     if state.saved != SavedPosition::Start {
@@ -547,7 +443,7 @@ pub(crate) fn forget_mapping(irql: &impl UpToDispatch, queue: &HwQueue) {
 }
 
 /// Tells the hardware the priority of the context, if it has the queue; it is mapped with that otherwise.
-pub(crate) fn update_priority(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+pub(crate) fn update_priority(irql: &impl UpToDispatch, gpu: &Gpu, context: &ContextProperties, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     if state.mapped && gpu.is_running() {
@@ -558,21 +454,17 @@ pub(crate) fn update_priority(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwC
     }
 }
 
-/// Gives a user-mode queue its ring and maps it. A ring it had is given up.
+/// Gives a queue that is not mapped its ring, and maps it.
 ///
 /// # Errors
 /// As [`map`]; the queue then has no ring.
-pub(crate) fn set_user_ring(
+pub(super) fn give_ring(
     irql: &Passive,
-    adapter: &Adapter,
     gpu: &Gpu,
-    context: &HwContext,
+    context: &ContextProperties,
     queue: &HwQueue,
     ring: Option<UserRing>,
-    drain: Drain,
 ) -> Result<(), Refused> {
-    unmap(irql, gpu, queue);
-    context.answer_for_unmapped(irql, adapter, gpu, queue, drain);
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     state.user = ring;
@@ -596,7 +488,7 @@ pub(crate) fn user_ring(irql: &impl UpToDispatch, queue: &HwQueue) -> Option<Use
 pub(crate) fn submit(
     irql: &impl UpToDispatch,
     gpu: &Gpu,
-    context: &HwContext,
+    context: &ContextProperties,
     queue: &HwQueue,
     args: &DXGKARG_SUBMITCOMMANDTOHWQUEUE,
 ) -> Result<(), Refused> {
@@ -664,50 +556,6 @@ pub(crate) fn refill(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     }
 }
 
-/// DxgkDdiDestroyHwQueue.
-///
-/// # Errors
-/// STATUS_INVALID_HANDLE
-pub(crate) fn destroy(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    handle: Handle,
-    drain: Drain,
-) -> Result<(), Refused> {
-    let queue = adapter.objects.get::<HwQueue>(handle)?;
-    let number = queue.number;
-    queue.release_doorbell(irql, gpu);
-    unmap(irql, gpu, queue);
-    // Events of this queue that are still in the event ring are handled before its number becomes free.
-    if let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
-        context.answer_for_unmapped(irql, adapter, gpu, queue, drain);
-    }
-    forget(irql, adapter, gpu, handle)?;
-    gpu.numbers.lock(irql).put(number);
-    gpu.note(Component::Queue, &Event::QueueDestroyed { queue: handle.into_bits(), number });
-    Ok(())
-}
-
-/// Takes a queue that the hardware does not have from device, context and adapter; its number stays taken.
-fn forget(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
-    let queue = adapter.objects.get::<HwQueue>(handle)?;
-    let context = adapter.objects.get::<HwContext>(queue.context);
-    if gpu.dxgk.synchronize(irql, |_| gpu.queues.set(queue.number, None)).is_err() {
-        gpu.queues.set(queue.number, None);
-    }
-    if let Ok(context) = context {
-        let mut queues = context.queues.lock(irql);
-        if let Some(index) = queues.iter().position(|other| *other == handle) {
-            queues.swap_remove(index);
-        }
-    }
-    gpu.wait_for_dpc(irql);
-    let mut queue = adapter.objects.remove::<HwQueue>(irql, handle)?;
-    queue.free_memory(irql, gpu);
-    Ok(())
-}
-
 impl HwQueue {
     /// Takes the page of the queue's doorbell, if it has one, and the doorbell.
     pub(crate) fn release_doorbell(&self, irql: &Passive, gpu: &Gpu) {
@@ -718,7 +566,7 @@ impl HwQueue {
     }
 
     /// Gives a queue the memory that it shares with the device: the ring that the kernel writes, and a save area of so many bytes.
-    fn allocate(&mut self, irql: &Passive, gpu: &Gpu, save_size: u32) -> Result<(), Refused> {
+    pub(super) fn allocate(&mut self, irql: &Passive, gpu: &Gpu, save_size: u32) -> Result<(), Refused> {
         if !self.user {
             self.kernel = Some(kernel_ring(irql, gpu)?);
         }

@@ -1,8 +1,10 @@
 //! Queues: packet contexts, hardware contexts and queues, doorbells.
 
 pub(crate) mod context;
+pub(crate) mod creation;
 pub(crate) mod doorbell;
 pub(crate) mod hw_queue;
+mod properties;
 mod shared;
 pub(crate) mod suspend;
 

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use campanile_hw::queue::SYSTEM_PAGE_SIZE;
 
 use crate::pool::{OutOfMemory, PoolVec, Tag};
-use crate::vram::segments::APERTURE_SIZE;
+use crate::segment::APERTURE_SIZE;
 
 const PAGES: u64 = APERTURE_SIZE / SYSTEM_PAGE_SIZE;
 /// Marks a page as mapped; addresses are multiples of the page size.
