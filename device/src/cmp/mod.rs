@@ -11,6 +11,7 @@ mod node;
 pub(crate) mod power;
 mod saved;
 mod scheduling;
+mod scheduling_log;
 
 use crate::clock::Clock;
 use crate::compiling::Compiling;

@@ -3,7 +3,7 @@
 //! The run list says which queue has the node. It has it over several slices, until it is idle, waits, faults, is stopped, or another queue
 //! is to run.
 
-use super::scheduling::SchedulingLog;
+use super::scheduling_log::SchedulingLog;
 use crate::context::{Context, Tallies};
 use crate::engine::{Budget, Engine, Outcome};
 use crate::lock::lock;
