@@ -379,3 +379,20 @@ ddis! {
     passive destroy_doorbell = DxgkDdiDestroyDoorbell(args: &DXGKARG_DESTROYDOORBELL) -> NTSTATUS, ends args.hDoorbell;
     passive notify_work_submission = DxgkDdiNotifyWorkSubmission(args: &DXGKARG_NOTIFYWORKSUBMISSION) -> NTSTATUS, about args.hHwQueue;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ddi_has_a_count_of_its_own_that_is_taken_once() {
+        let calls = DdiCalls::default();
+        for (number, (_, offset)) in (1..).zip(DDIS) {
+            (0..number).for_each(|_| calls.add(*offset));
+        }
+        let expected: Vec<_> = (1..).zip(DDIS).map(|(number, (name, _))| (*name, number)).collect();
+        assert_eq!(calls.take(DDIS), expected);
+        assert_eq!(calls.take(DDIS), []);
+        assert!(DDIS.len() > 60, "{}", DDIS.len());
+    }
+}

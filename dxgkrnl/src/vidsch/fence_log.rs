@@ -25,7 +25,7 @@ use nt::ram::Pages;
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
-use super::signalled::Signalled;
+use super::signalled::{Signalled, Wanted};
 use crate::fence::{FenceLog, FenceLogEntry, FenceOperation, Reader, Source};
 
 const HEADER: usize = size_of::<DXGK_NATIVE_FENCE_LOG_HEADER>();
@@ -189,16 +189,6 @@ impl Log {
         }
         outcome.violations
     }
-}
-
-/// Logs of which queues.
-#[derive(Clone, Copy)]
-pub(super) enum Wanted<'a> {
-    All,
-    /// Of devices, by identity.
-    Devices(&'a [u64]),
-    /// By our handles.
-    Queues(&'a [KmdHandle]),
 }
 
 /// Buffers of a queue that does not exist yet: waits, signals.

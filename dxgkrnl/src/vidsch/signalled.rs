@@ -12,15 +12,26 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use crate::kmd_handle::KmdHandle;
+
 use super::VidSch;
 use super::batch;
 use super::cross_adapter;
 use super::fence::Fence;
-use super::fence_log::Wanted;
 use super::hw_queue::HwQueue;
 use super::packet_context::PacketContext;
 use super::report::Limits;
 use super::sync_object::SyncObject;
+
+/// Selection of the queues whose logs are read.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    All,
+    /// Of devices, by identity.
+    Devices(&'a [u64]),
+    /// By our handles.
+    Queues(&'a [KmdHandle]),
+}
 
 /// Fences that a reading of the logs found signalled.
 #[derive(Debug, Default)]
