@@ -45,6 +45,7 @@ pub mod gpu_address;
 pub mod gpu_update;
 pub mod hostile;
 pub mod keyed_mutex;
+mod keyed_mutex_calls;
 pub mod lifecycle;
 pub mod lock;
 pub mod memory;

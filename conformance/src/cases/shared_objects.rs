@@ -6,7 +6,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use super::keyed_mutex::{AT_ONCE, acquire, data_of, destroy, for_kernel_handles};
+use super::keyed_mutex_calls::{AT_ONCE, acquire, data_of, destroy, for_kernel_handles};
 use crate::kmt::WRONG_KIND;
 use crate::rig::{KernelHandle, Rig, shared_flags};
 use crate::{Boot, Case, Failure, granted, refused};

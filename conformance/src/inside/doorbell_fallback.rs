@@ -8,7 +8,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::{D3DDDI_MAKERESIDENT, D3DDDICB_DESTROYALLOCATION2FLAGS};
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY};
 
-use super::suspended_process::{Hog, small_vram};
+use super::hog::{Hog, small_vram};
 use crate::rig::wait_until;
 use crate::simulated::{Case, on_thread, one_doorbell};
 use crate::{Boot, Failure, granted, refused};

@@ -52,6 +52,7 @@ mod gpu;
 mod gpu_address;
 mod gpu_update;
 mod hang;
+mod hog;
 mod host_aperture;
 mod hostile;
 mod kernel_descriptor;

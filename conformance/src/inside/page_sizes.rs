@@ -4,7 +4,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::kmt::D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE;
 
-use super::suspended_process::counts;
+use super::hog::counts;
 use crate::rig::{Rig, copy, fill};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

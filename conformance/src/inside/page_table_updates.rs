@@ -7,7 +7,7 @@ use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
-use super::{gpu_update, power_loss, suspended_process, tdr_packet};
+use super::{gpu_update, hog, power_loss, suspended_process, tdr_packet};
 use crate::rig::{Rig, copy, fill};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
@@ -77,11 +77,11 @@ fn stepped_physical() -> SystemOptions {
 }
 
 fn small_virtual() -> SystemOptions {
-    by(PageTableUpdates::GpuVirtual, suspended_process::small_vram())
+    by(PageTableUpdates::GpuVirtual, hog::small_vram())
 }
 
 fn small_physical() -> SystemOptions {
-    by(PageTableUpdates::GpuPhysical, suspended_process::small_vram())
+    by(PageTableUpdates::GpuPhysical, hog::small_vram())
 }
 
 fn lost_virtual() -> SystemOptions {

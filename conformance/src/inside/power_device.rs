@@ -6,7 +6,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 
-use super::suspended_process::{Hog, counts, small_vram};
+use super::hog::{Hog, counts, small_vram};
 use crate::rig::{Rig, fill, wait_until};
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted};

@@ -12,7 +12,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::fence_storage::{intra, local};
-use super::suspended_process::counts;
+use super::hog::counts;
 use crate::kmt::BAD_ARGUMENT;
 use crate::rig::{
     KernelHandle, KernelQueue, Memory, PacketQueue, RawFence, RawQueue, Rig, View, copy, fill, wait_until,

@@ -13,10 +13,9 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::hang::{self, ACTIVE, FATAL, HUNG, time_out};
+use super::hog::{Hog, counts};
 use super::power_device::power_down;
 use super::residency_slices::{Busy, EACH, Guest, SIZE, WAYS, Way, request, tiny_vram};
-use super::suspended_process::Hog;
-use super::suspended_process::counts;
 use crate::kmt::DEVICE_LOST;
 use crate::rig::{RawFence, Rig, fill, wait_until};
 use crate::simulated::Case;

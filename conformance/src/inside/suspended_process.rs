@@ -1,6 +1,6 @@
 //! Suspended processes: page tables, fence values and rings leave a VRAM that others need, and are back before work goes on.
 
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
@@ -9,10 +9,11 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::fence_interrupts::Event;
-use super::fence_storage::{Intra, intra, local, places_in_vram};
+use super::fence_storage::{Intra, intra, places_in_vram};
+use super::hog::{Hog, counts, make_resident, small_vram};
+use super::power_device::power_down;
 use crate::rig::{Memory, RawFence, RawQueue, Rig, View, copy, fill, wait_until};
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure, granted, refused};
@@ -68,13 +69,6 @@ const SIZE: u64 = 64 << 10;
 /// Distance of ranges that share no page table of the two lowest levels.
 const APART: u64 = 1 << 31;
 
-pub(super) fn small_vram() -> SystemOptions {
-    let mut options = local();
-    (options.variant.vram_size, options.variant.vram_window) = (8 << 20, 8 << 20);
-    options.variant.queue_limit = 256;
-    options
-}
-
 /// With a clock that the case moves, so that a timeout is over when the clock was moved.
 fn by_hand() -> SystemOptions {
     SystemOptions { clock: Clock::manual(), ..small_vram() }
@@ -91,102 +85,6 @@ fn tiny_vram() -> SystemOptions {
     (options.variant.vram_size, options.variant.vram_window) = (4 << 20, 4 << 20);
     options.variant.queue_limit = 64;
     options
-}
-
-pub(super) fn counts(system: &System) -> ResidencyCounts {
-    system.machine().residency(system.luid()).unwrap_or_default()
-}
-
-/// What MakeResident says of one allocation; a paging fence is waited for.
-fn make_resident(rig: &Rig, mut allocation: D3DKMT_HANDLE) -> Result<NTSTATUS, Failure> {
-    let mut request = D3DDDI_MAKERESIDENT::zeroed();
-    (request.hPagingQueue, request.NumAllocations) = (rig.paging_queue, 1);
-    request.AllocationList = &mut allocation;
-    let status = rig.kmt.call(rig.kmt.table().D3DKMTMakeResident, &mut request);
-    if status.is_success() {
-        rig.settle(status, request.PagingFenceValue, "D3DKMTMakeResident")?;
-    }
-    Ok(status)
-}
-
-/// A process that takes all of VRAM that it gets.
-pub(super) struct Hog {
-    process: Arc<Process>,
-    rig: Rig,
-    /// With their sizes.
-    all: Vec<(D3DKMT_HANDLE, u64)>,
-}
-
-impl Hog {
-    pub(super) fn new(system: &System) -> Result<Self, Failure> {
-        Self::on_engine(system, 0)
-    }
-
-    pub(super) fn on_engine(system: &System, engine: u32) -> Result<Self, Failure> {
-        let process = Process::new(system.machine(), "hog");
-        let rig = on_thread(&process, || {
-            let first = Rig::open(system.luid())?;
-            if engine == 0 { Ok(first) } else { Rig::on_engine(first.kmt, first.adapter, engine) }
-        })?;
-        Ok(Self { process, rig, all: Vec::new() })
-    }
-
-    /// Takes what it gets, down to the last page.
-    pub(super) fn take(&mut self) -> Result<(), Failure> {
-        let rig = &self.rig;
-        let taken = on_thread(&self.process, || {
-            let mut taken = Vec::new();
-            for size in [1 << 20, 64 << 10, 4096] {
-                loop {
-                    let handle = rig.create(size, Placement::Vram);
-                    let handle = handle.map_err(|status| Failure::new(format!("an allocation: {status}")))?;
-                    match make_resident(rig, handle)? {
-                        STATUS_NO_MEMORY => {
-                            break granted(rig.destroy_allocation(handle), "destroying what did not fit")?;
-                        }
-                        status => granted(status, "D3DKMTMakeResident")?,
-                    }
-                    taken.push((handle, size));
-                }
-            }
-            Ok(taken)
-        })?;
-        self.all.extend(taken);
-        Ok(())
-    }
-
-    /// The sizes of its allocations.
-    pub(super) fn sizes(&self) -> impl Iterator<Item = u64> {
-        self.all.iter().map(|(_, size)| *size)
-    }
-
-    /// Bytes of all its allocations together.
-    pub(super) fn taken(&self) -> u64 {
-        self.sizes().sum()
-    }
-
-    /// Gives everything back.
-    pub(super) fn give_back(&mut self) -> Result<(), Failure> {
-        self.give_back_from(0)
-    }
-
-    /// Gives back what has `least` bytes. It keeps the holes between what others have, where a table was before.
-    pub(super) fn give_back_from(&mut self, least: u64) -> Result<(), Failure> {
-        let rig = &self.rig;
-        let (back, kept) = std::mem::take(&mut self.all).into_iter().partition(|(_, size)| *size >= least);
-        let (back, kept): (Vec<_>, Vec<_>) = (back, kept);
-        self.all = kept;
-        on_thread(&self.process, || {
-            back.into_iter()
-                .try_for_each(|(handle, _)| granted(rig.destroy_allocation(handle), "destroying an allocation"))
-        })
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        self.process.exit();
-    }
 }
 
 /// A process with allocations at many addresses, and what is there.
@@ -543,13 +441,13 @@ fn out_of_d0(case: &mut Case<'_>) -> Result<(), Failure> {
         hog.take()?;
         let before = counts(case.system);
         ensure!(before.tables_evicted >= round, "no tables left: {before:?}");
-        super::power_device::power_down(case.system)?;
+        power_down(case.system)?;
         let value =
             spread.queue.append(&[engines.wait(4 + round), engines.signal(5 + round), watched.signal(round)])?;
         hog.give_back()?;
         if round != 2 {
             // The doorbell wakes the device and the process.
-            super::power_device::power_down(case.system)?;
+            power_down(case.system)?;
         }
         spread.rig.ring(&spread.queue)?;
         wait_until("the work of D3", || spread.queue.progress.load() >= value)?;

@@ -5,8 +5,8 @@ use campanile_hw::packet::Packet;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
+use super::hog::{Hog, counts, small_vram};
 use super::power_device::power_down;
-use super::suspended_process::{Hog, counts, small_vram};
 use crate::rig::{KernelQueue, Memory, PacketQueue, RawQueue, Rig, View, copy, fill};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

@@ -81,7 +81,7 @@ fn line<'a>(source: &'a Source, name: &str, fields: &'a [Member]) -> Result<(Str
 /// # Errors
 /// A sentence about a declaration that the table has no form for.
 pub fn generate(source: &Source, types: &[&str]) -> Result<String, String> {
-    let mut text = "// Written by `cargo xtask ddi-layout`: members of the structures that thunks are handed. One line a structure.\nuse wddm_ddi::km::*;\nuse wddm_ddi::kmt::*;\nuse wddm_ddi::types::*;\n\nuse super::table::*;\n\npub(super) const STRUCTURES: &[Structure] = &[\n".to_owned();
+    let mut text = "// Written by `cargo xtask ddi-layout`: members of the structures that thunks are handed. One line a structure.\nuse wddm_ddi::km::*;\nuse wddm_ddi::kmt::*;\nuse wddm_ddi::types::*;\n\nuse super::structure::*;\n\npub(super) const STRUCTURES: &[Structure] = &[\n".to_owned();
     let mut wanted: BTreeSet<&str> = types.iter().filter_map(|ty| pointee(ty)).collect();
     let mut done = BTreeSet::new();
     while let Some(name) = wanted.pop_first() {

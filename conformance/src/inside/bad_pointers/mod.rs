@@ -2,6 +2,7 @@
 
 mod pages;
 mod rules;
+mod structure;
 #[rustfmt::skip]
 mod structures;
 mod table;
@@ -18,7 +19,8 @@ use crate::rig::Rig;
 use crate::simulated::{Case, on_thread};
 use crate::{Boot, Failure};
 use pages::{Bad, Pages};
-use table::{CALLS, Call, Pointer, Word, places, pointee, structure_of};
+use structure::{Pointer, Word};
+use table::{CALLS, Call, places, pointee, structure_of};
 use user::{Spoiled, User};
 
 cases! { inside "BadPointers", needs UserModeSubmission, behind "it counts the handles of a process and the objects of the system";

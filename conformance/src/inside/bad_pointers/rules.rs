@@ -3,7 +3,7 @@
 use wddm_ddi::km::D3DDDI_ESCAPEFLAGS;
 use wddm_ddi::kmt::{D3DDDICB_LOCKFLAGS, D3DKMT_OFFER_PRIORITY};
 
-use super::table::Member;
+use super::structure::Member;
 
 /// The value of one member of an argument, as a table names it.
 #[derive(Clone, Copy)]

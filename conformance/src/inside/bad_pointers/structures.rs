@@ -3,7 +3,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
-use super::table::*;
+use super::structure::*;
 
 pub(super) const STRUCTURES: &[Structure] = &[
     structure!(CLIENT_ID, [("UniqueProcess", UniqueProcess, Handle, u8), ("UniqueThread", UniqueThread, Handle, u8)]),

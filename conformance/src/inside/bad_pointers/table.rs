@@ -7,56 +7,9 @@ use std::ptr::with_exposed_provenance_mut;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
+use super::structure::{Member, Pointer, Structure, Word};
 use super::structures::STRUCTURES;
 use crate::kmt::Kmt;
-
-/// Kind of a member: a pointer, a kernel handle, or any other word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Word,
-    Pointer,
-    /// A kernel handle.
-    Handle,
-}
-
-pub(super) use Kind::{Handle, Pointer, Word};
-
-/// A member of a structure, or of a structure in it.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) path: &'static str,
-    pub(super) offset: usize,
-    pub(super) kind: Kind,
-    /// Size of the word, or of what the pointer points to.
-    pub(super) size: usize,
-    /// Type of the word, or of what the pointer points to.
-    pub(super) ty: &'static str,
-}
-
-/// A structure that is handed to a thunk.
-#[derive(Debug)]
-pub(super) struct Structure {
-    pub(super) name: &'static str,
-    pub(super) size: usize,
-    pub(super) members: &'static [Member],
-}
-
-macro_rules! structure {
-    ($name:ident, [$(($path:literal, $($field:ident).+, $kind:ident, $ty:ty)),*]) => {
-        Structure {
-            name: stringify!($name),
-            size: size_of::<$name>(),
-            members: &[$(Member {
-                path: $path,
-                offset: std::mem::offset_of!($name, $($field).+),
-                kind: $kind,
-                size: size_of::<$ty>(),
-                ty: stringify!($ty),
-            }),*],
-        }
-    };
-}
-pub(super) use structure;
 
 /// The structure of a name, if the table has it.
 pub(super) fn structure_of(name: &str) -> Option<&'static Structure> {

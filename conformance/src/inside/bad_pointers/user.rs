@@ -8,7 +8,8 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::pages::{Bad, Pages};
 use super::rules::{self, WORDS};
-use super::table::{Call, Member, PARAMETERS, Place, Pointer, Structure, Word, pointee, structure_of};
+use super::structure::{Member, Pointer, Structure, Word};
+use super::table::{Call, PARAMETERS, Place, pointee, structure_of};
 use crate::rig::{Rig, shared_flags, user_mode_flags};
 use crate::{Failure, granted};
 
