@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::report::{Ratio, Report, RowReport};
+use super::row_report::{Ratio, RowReport};
 use testbed::image_file;
 
 /// Most bytes of an earlier report: a hundred times what one has.
@@ -152,10 +152,10 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares `report` with an earlier one.
-    pub fn new(earlier: &Earlier, report: &Report) -> Self {
+    /// Compares the rows of a run with an earlier report.
+    pub fn new(earlier: &Earlier, rows: &[RowReport]) -> Self {
         let (mut changes, mut left_out) = (Vec::new(), Vec::new());
-        for row in &report.rows {
+        for row in rows {
             match of_row(row, earlier) {
                 Ok(of_row) => changes.extend(of_row),
                 Err(why) => left_out.push(format!("{}: {why}", row.id)),
@@ -222,6 +222,7 @@ impl fmt::Display for Comparison {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::Report;
     use super::super::{Figures, PeerAim, Round, Row};
     use super::*;
     use testbed::setup::Drivers;
@@ -255,7 +256,7 @@ mod tests {
 
     fn compared(before: impl Fn(u32) -> f64, now: impl Fn(u32) -> f64) -> Comparison {
         let before = earlier(&report(&rounds(before), None));
-        Comparison::new(&before, &report(&rounds(now), None))
+        Comparison::new(&before, &report(&rounds(now), None).rows)
     }
 
     #[test]
@@ -299,7 +300,7 @@ mod tests {
         let old = |change: fn(&mut Earlier)| {
             let mut old = earlier(&now);
             change(&mut old);
-            Comparison::new(&old, &now)
+            Comparison::new(&old, &now.rows)
         };
         for comparison in [
             old(|old| old.rows.clear()),

@@ -19,6 +19,7 @@ mod p5_memory;
 mod p6_idle_queues;
 mod power;
 mod report;
+mod row_report;
 mod served;
 mod stopwatch;
 mod vulkan;
@@ -34,7 +35,8 @@ use std::path::PathBuf;
 use crate::clock::Latencies;
 use crate::print::print;
 pub use compare::{Change, Comparison, Earlier, Verdict};
-pub use report::{AimReport, Figures, PeerReport, Ratio, Report, RowReport};
+pub use report::Report;
+pub use row_report::{AimReport, Figures, PeerReport, Ratio, RowReport};
 use served::Served;
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 use testbed::setup::{Drivers, MachineOptions, SetupError, System};
@@ -258,7 +260,7 @@ pub fn command(options: &Options) -> u8 {
     };
     match measure(options, &rows) {
         Ok(mut report) => {
-            report.comparison = earlier.map(|earlier| Comparison::new(&earlier, &report));
+            report.comparison = earlier.map(|earlier| Comparison::new(&earlier, &report.rows));
             print(&if options.json { report.to_json() } else { report.to_table() });
             if report.comparison.is_some_and(|comparison| comparison.is_slower()) { EXIT_FAILED } else { EXIT_OK }
         }

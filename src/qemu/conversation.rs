@@ -42,6 +42,20 @@ impl From<String> for Stop {
     }
 }
 
+/// The reason why a fault was not got over.
+pub(super) enum Trouble {
+    /// An expectation of the case does not hold.
+    Failed(String),
+    /// The guest cannot go on.
+    Over(Stop),
+}
+
+impl From<Stop> for Trouble {
+    fn from(stop: Stop) -> Self {
+        Self::Over(stop)
+    }
+}
+
 /// A step of the run, as an observer of the conversation gets it.
 pub(super) enum Seen<'a> {
     /// The guest told it.

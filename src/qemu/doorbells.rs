@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::conversation::Seen;
 use super::image::Luggage;
+use super::images;
 use super::process;
 use super::protocol::{Event, Step, placeholder};
 use super::session::{self, Ended, Setting};
-use super::suite;
 use crate::clock::{Clock, Latencies, now};
 use crate::print::print;
 use crate::probe::DoorbellProbe;
@@ -133,9 +133,9 @@ fn one_round(probe: &mut DoorbellProbe, found: &mut [Latencies; WHAT.len()]) -> 
 pub(super) fn bench(setting: &mut Setting) -> Result<String, String> {
     let first = setting.gpus.first().cloned().ok_or("there is no GPU")?;
     setting.gpus = vec![first.clone(), session::Served { trapped_doorbells: true, ..first }];
-    let luggage: Luggage = suite::images()?;
+    let luggage: Luggage = images::images()?;
     let mut arguments = vec!["doorbells".to_owned()];
-    arguments.extend(suite::on_bus(&[placeholder(0), placeholder(1)]));
+    arguments.extend(images::on_bus(&[placeholder(0), placeholder(1)]));
     let step = Step { name: "P7".to_owned(), arguments };
     let mut figures = Vec::new();
     let mut trouble = Vec::new();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::conversation::{Guest, Stop};
+use super::conversation::{Guest, Stop, Trouble};
 use super::load::{HAPPENED, Then, UNDER_LOAD};
 use super::plug::{self, SPARE};
 use super::protocol::Step;
@@ -15,20 +15,6 @@ use testbed::device::GpuHeld;
 /// The time that background work of the guest's kernel may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const AREA: &str = "Qemu.Faults";
-
-/// The reason why a fault was not got over.
-pub(super) enum Trouble {
-    /// An expectation of the case does not hold.
-    Failed(String),
-    /// The guest cannot go on.
-    Over(Stop),
-}
-
-impl From<Stop> for Trouble {
-    fn from(stop: Stop) -> Self {
-        Self::Over(stop)
-    }
-}
 
 /// Something that happens to a GPU.
 #[derive(Debug)]

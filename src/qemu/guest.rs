@@ -18,12 +18,11 @@ use rustix::system::{RebootCommand, finit_module, reboot};
 use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
 
 use super::protocol::{Event, Found, JOB, Job, LINE, Order, PROGRAM, Step, placeholder};
-use super::slot::{self, Slot};
+use super::slot::{self, DEVICES, Slot};
 use testbed::exit::EXIT_MACHINE;
 
 /// finit_module unpacks the module. [linux/module.h: MODULE_INIT_COMPRESSED_FILE]
 const COMPRESSED: i32 = 4;
-pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Runs as the first process. Elsewhere it refuses, because it would power the machine off.
 pub fn command() -> u8 {

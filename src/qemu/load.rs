@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use dxgkrnl::bus::Bus;
 use dxgkrnl::{TdrLevel, TdrSettings};
 
+use super::images;
 use super::protocol::{Step, placeholder};
-use super::suite;
 use crate::print::print;
 use crate::probe::DoorbellProbe;
 use campanile_conformance::Failure;
@@ -80,7 +80,7 @@ impl Then {
     /// The step of a guest that does it to one of its GPUs.
     pub(super) fn step(self, gpu: usize) -> Step {
         let mut arguments: Vec<String> = ["load", "--then", self.word()].map(str::to_owned).into();
-        arguments.extend(suite::on_bus(&[placeholder(gpu)]));
+        arguments.extend(images::on_bus(&[placeholder(gpu)]));
         Step { name: format!("load ({})", self.word()), arguments }
     }
 }

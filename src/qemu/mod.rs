@@ -10,6 +10,7 @@ mod faults;
 mod function;
 mod guest;
 mod image;
+mod images;
 #[allow(unsafe_code)]
 mod kvm;
 mod load;

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::conversation::Guest;
-use super::faults::Trouble;
+use super::conversation::{Guest, Trouble};
 use super::load::{HAPPENED, Then, UNDER_LOAD};
 use super::machine;
 use super::protocol::Order;

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::guest::DEVICES;
+/// The folder of the guest with a link for each function.
+pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// The time that Linux may take to unplug a GPU or to set one up.
 const TIMEOUT: Duration = Duration::from_secs(60);

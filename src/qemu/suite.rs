@@ -1,12 +1,13 @@
 //! The main job and conformance cases in a guest: the steps that it runs, and the outcomes from its events.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::conversation::{Guest, Seen};
 use super::faults::{self, FAULTS, Fault};
 use super::function::{self, Expected};
 use super::image::Luggage;
+use super::images::{images, on_bus};
 use super::lspci;
 use super::plug;
 use super::protocol::{Event, Step, placeholder};
@@ -17,7 +18,7 @@ use super::wgpu;
 use crate::print::print;
 use campanile_conformance::report::{CaseLine, Status};
 use testbed::device::GpuHeld;
-use testbed::setup::{DriverLimit, shipped};
+use testbed::setup::DriverLimit;
 
 /// Cases that run in a guest when none are named: what the driver does at the bus.
 pub(super) const CORE: [&str; 9] = [
@@ -31,8 +32,6 @@ pub(super) const CORE: [&str; 9] = [
     "Power.WorkQueuedBeforeD3CompletesAfterIt",
     "Power.EverythingCanEndInD3",
 ];
-/// Folder of the Windows images in the guest.
-const IMAGES: &str = "/pe";
 const MAIN_JOB: &str = "MainJob";
 
 /// What a guest is to do, and which cases it is to tell of.
@@ -157,33 +156,6 @@ fn cases(name: String, filter: &str, gpu: usize) -> Step {
 /// The step after a fault, if there is still a GPU.
 fn again(fault: &Fault) -> Option<Step> {
     fault.again.map(|filter| cases(format!("cases after {}", fault.name), filter, fault.gpu))
-}
-
-/// The options of a step that uses these GPUs with the Windows images.
-pub(super) fn on_bus(gpus: &[String]) -> Vec<String> {
-    let driver = format!("{IMAGES}/campanile_kmd.sys");
-    let mut options = vec!["--driver".to_owned(), driver, "--bus".to_owned(), format!("vfio={}", gpus.join(","))];
-    // The environment of the guest is another one.
-    if let Ok(Some(limit)) = DriverLimit::selected() {
-        options.extend(["--driver-limit".to_owned(), limit.to_string()]);
-    }
-    options
-}
-
-/// The Windows images with their symbols.
-///
-/// # Errors
-/// They have not been built.
-pub(super) fn images() -> Result<Luggage, String> {
-    let mut luggage = Luggage::new();
-    for name in ["campanile_kmd.sys", "campanile_kmd.pdb", "campanile_umd.dll", "campanile_umd.pdb"] {
-        let path: PathBuf = shipped(name);
-        if !path.is_file() {
-            return Err(format!("{} is missing; `cargo xtask pe` builds it", path.display()));
-        }
-        luggage.push((path, format!("{IMAGES}/{name}")));
-    }
-    Ok(luggage)
 }
 
 /// Makes outcomes of events.

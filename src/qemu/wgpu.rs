@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::image::Luggage;
+use super::images;
 use super::protocol::{Step, placeholder};
-use super::suite;
 
 /// Name of the outcome.
 pub(super) const NAME: &str = "Qemu.Guest.WgpuKernels";
@@ -37,7 +37,7 @@ pub(super) fn step() -> Result<(Step, Luggage), String> {
     }
     let mut arguments: Vec<String> = ["vulkan", "--graphics-bit", "--manifest"].map(str::to_owned).into();
     arguments.push(inside("icd.json"));
-    arguments.extend(suite::on_bus(&[placeholder(0)]));
+    arguments.extend(images::on_bus(&[placeholder(0)]));
     arguments.extend(["--".to_owned(), inside("wgpu_kernels")]);
     Ok((Step { name: NAME.to_owned(), arguments }, luggage))
 }

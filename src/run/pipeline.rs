@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::report::{KernelReport, SubmitReport, Totals, rate};
-use super::stages::{Roofline, Stage, Stages};
+use super::report::{KernelReport, SubmitReport, Totals};
+use super::stages::{Roofline, Stage, Stages, rate};
 use super::tracing::{Tracing, at};
 use crate::clock::{self, Clock, Latencies, Ticks};
 use crate::trace::{EventKind, LaneRecorder};

@@ -22,11 +22,6 @@ pub struct Report {
     pub totals: Totals,
 }
 
-/// Megabytes (10^6 bytes) a second.
-pub(super) fn rate(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 }
-}
-
 /// One file.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileReport {

@@ -2,9 +2,13 @@
 
 use serde::Serialize;
 
-use super::report::rate;
 use crate::clock::{self, Clock, Ticks};
 use crate::table::render;
+
+/// Megabytes (10^6 bytes) a second.
+pub(super) fn rate(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 }
+}
 
 /// A stage that every chunk passes, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use dxgkrnl::SystemSleep;
 use testbed::exit::EXIT_FAILED;
 use testbed::setup::FaultOption;
 
-use super::world::{World, count};
+use super::counts::count;
+use super::world::World;
 
 /// Shortest time between two hangs: the system takes some in a row for an adapter that does not work.
 const BETWEEN_HANGS: Duration = Duration::from_secs(20);

@@ -1,6 +1,7 @@
 //! `campanile soak`: programs that work at random on one machine for as long as one wants, while its engines hang, its adapter sleeps and is pulled out. At intervals
 //! they stand still, and what the machine holds is compared with what they have; at the end nothing may be left.
 
+mod counts;
 mod disturb;
 mod gate;
 mod live;

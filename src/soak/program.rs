@@ -7,8 +7,9 @@ use dxgkrnl::{Machine, Process};
 use testbed::user::{Adapter, Error, Result};
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY};
 
+use super::counts::{count, get};
 use super::live::{Held, Live, Step};
-use super::world::{World, count, get};
+use super::world::World;
 
 /// Most steps of a process.
 const STEPS_MAX: u32 = 400;

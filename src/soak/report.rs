@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::world::{Counts, get};
+use super::counts::{Counts, get};
 use crate::table::{grouped, render};
 
 /// Descriptors and threads of this process.

@@ -1,6 +1,6 @@
 //! What all threads of a soak share: the machine, what disturbs it, and what was found.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use testbed::user::Adapter;
 use wddm_ddi::types::LUID;
 
 use super::Options;
+use super::counts::{Counts, count, get};
 use super::gate::Gate;
 use super::live::{Held, Units};
 use super::report::Report;
@@ -23,30 +24,6 @@ const FINDINGS_MAX: usize = 20;
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
 /// Pool blocks that the driver makes at need and keeps: one for each node, in which packets wait for which the ring of the node has no free entry.
 const KEPT_BLOCKS: u64 = NODES as u64;
-
-/// Counts that all threads add to.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) steps: AtomicU64,
-    pub(super) processes: AtomicU64,
-    pub(super) terminated: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) lost_by_reset: AtomicU64,
-    pub(super) lost_by_removal: AtomicU64,
-    pub(super) hangs: AtomicU64,
-    pub(super) removals: AtomicU64,
-    pub(super) sleeps: AtomicU64,
-    pub(super) engine_sleeps: AtomicU64,
-    pub(super) comparisons: AtomicU64,
-}
-
-pub(super) fn count(counter: &AtomicU64) -> u64 {
-    counter.fetch_add(1, Ordering::SeqCst) + 1
-}
-
-pub(super) fn get(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::SeqCst)
-}
 
 /// State of a soak.
 pub(super) struct World {
