@@ -5,19 +5,9 @@ use std::sync::{Arc, Weak};
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::refusal::{Failure, refused};
 use crate::suspension::ProcessSuspension;
-use crate::vidmm::allocation::Allocation;
-use crate::vidmm::fence_storage::FencePage;
-use crate::vidmm::memory::{Memory, SpaceId};
-use crate::vidmm::update::{Change, Update};
-use crate::vidmm::va_space::{Access, Mapping, Source, VaSpace};
-use crate::vidmm::{ResidencyQueue, VidMm};
-use nt::page::PAGE_SIZE;
-use nt::ram::Pages;
-
-/// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
-const ZERO_MAX: u64 = 1 << 30;
+use crate::vidmm::VidMm;
+use crate::vidmm::ids::SpaceId;
 
 /// Access rights of a GPU to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,42 +33,10 @@ pub(crate) struct Frames {
 /// [linked-display-adapter: GpuMmu support]
 pub(crate) struct AddressSpace {
     vidmm: Weak<VidMm>,
-    id: SpaceId,
+    pub(super) id: SpaceId,
     root_entries: u32,
     /// Says if its process is suspended, which the scheduler decides.
     pub(crate) suspension: ProcessSuspension,
-}
-
-/// A request to map, as [`AddressSpace::map`] takes it. [d3dukmdt: D3DDDI_MAPGPUVIRTUALADDRESS]
-#[derive(Clone, Copy)]
-pub(crate) struct MapRequest<'a> {
-    /// Where, 0 for anywhere between `minimum` and `maximum`.
-    pub(crate) base: u64,
-    /// Least address, if `base` is 0.
-    pub(crate) minimum: u64,
-    /// Greatest address, if `base` is 0; 0 for no limit.
-    pub(crate) maximum: u64,
-    /// What.
-    pub(crate) shows: Shows<'a>,
-    /// Pages.
-    pub(crate) pages: u64,
-    /// How.
-    pub(crate) write: bool,
-    /// How.
-    pub(crate) execute: bool,
-    /// For the driver.
-    pub(crate) driver_protection: u64,
-}
-
-/// Target of a mapping.
-#[derive(Clone, Copy)]
-pub(crate) enum Shows<'a> {
-    /// An allocation from a page on.
-    Allocation(&'a Allocation, u64),
-    /// Zero pages.
-    Zero,
-    /// Nothing: any access faults.
-    Nothing,
 }
 
 impl AddressSpace {
@@ -95,7 +53,7 @@ impl AddressSpace {
         self.id
     }
 
-    fn vidmm(&self) -> Result<Arc<VidMm>, NTSTATUS> {
+    pub(super) fn vidmm(&self) -> Result<Arc<VidMm>, NTSTATUS> {
         self.vidmm.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 
@@ -110,257 +68,4 @@ impl AddressSpace {
     pub(crate) fn root_entries(&self) -> u32 {
         self.root_entries
     }
-
-    /// Maps pages of system memory on every engine; the answer is their GPU virtual address. The caller keeps the pages until [`AddressSpace::unmap`].
-    ///
-    /// # Errors
-    /// No free range in the address space or no memory for page tables.
-    pub(crate) fn map_pages(&self, pages: &Pages, protection: Protection) -> Result<u64, NTSTATUS> {
-        let frames = Frames { segment: 0, first: pages.address() / PAGE_SIZE, pages: pages.len() / PAGE_SIZE };
-        self.map_frames(frames, (0, 0), protection)
-    }
-
-    /// As [`AddressSpace::map_pages`], for page frames that somebody else keeps, at an address from `least` to `most` (0 for no
-    /// limit).
-    ///
-    /// # Errors
-    /// As [`AddressSpace::map_pages`].
-    pub(crate) fn map_frames(
-        &self,
-        frames: Frames,
-        bounds: (u64, u64),
-        protection: Protection,
-    ) -> Result<u64, NTSTATUS> {
-        let Frames { segment, first: frame, pages } = frames;
-        self.map_source(Source::Frames { segment, frame }, pages, bounds, protection)
-    }
-
-    /// As [`AddressSpace::map_frames`], for a page of fence values, which may move.
-    ///
-    /// # Errors
-    /// As [`AddressSpace::map_pages`].
-    pub(crate) fn map_fence_page(
-        &self,
-        page: &FencePage,
-        bounds: (u64, u64),
-        protection: Protection,
-    ) -> Result<u64, NTSTATUS> {
-        self.map_source(page.source(), 1, bounds, protection)
-    }
-
-    fn map_source(
-        &self,
-        source: Source,
-        pages: u64,
-        (least, most): (u64, u64),
-        protection: Protection,
-    ) -> Result<u64, NTSTATUS> {
-        let vidmm = self.vidmm()?;
-        let access = match protection {
-            Protection::ReadOnly => Access::READ,
-            Protection::ReadWrite => Access::WRITE,
-        };
-        let mapping = Mapping { pages, source, access };
-        vidmm.with_eviction(Some(self.id), |memory, request| {
-            let at = memory.reserve_everywhere(self.id, 0, (least, most), pages * PAGE_SIZE, true)?;
-            let mut engines = 0..vidmm.driver.engines;
-            let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping, request));
-            match mapped.and_then(|()| memory.finish_tables()) {
-                Ok(()) => Ok(at),
-                Err(status) => {
-                    memory.free_everywhere(self.id, at, pages * PAGE_SIZE)?;
-                    Err(status)
-                }
-            }
-        })
-    }
-
-    /// Takes a range of [`AddressSpace::map_pages`] away; when the call returns, the GPU does not reach it any more.
-    pub(crate) fn unmap(&self, address: u64) {
-        let Ok(vidmm) = self.vidmm() else { return };
-        let mut memory = lock(&vidmm.memory);
-        // A space that went with its process maps nothing.
-        let len = va(&mut memory, self.id).ok().and_then(|va| va.region_len(address));
-        let freed = len.map_or(Ok(()), |len| memory.free_everywhere(self.id, address, len));
-        let freed = freed.and(memory.finish_tables());
-        drop(memory);
-        vidmm.note_failure("unmapping pages", freed);
-    }
-
-    /// Reserves a region. [d3dukmdt: D3DDDI_RESERVEGPUVIRTUALADDRESS]
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER for a bad range, STATUS_NO_MEMORY without a free range (or for a zero region beyond bounds), STATUS_INSUFFICIENT_RESOURCES for one
-    /// too many.
-    pub(crate) fn reserve(&self, base: u64, min: u64, max: u64, len: u64, zero: bool) -> Result<u64, Failure> {
-        let vidmm = self.vidmm()?;
-        if zero {
-            check_zero(&vidmm, len)?;
-        }
-        self.check_new_region(&vidmm, base, (min, max), len)?;
-        let reserved = vidmm.with_eviction(Some(self.id), |memory, request| {
-            memory.check_capacity(self.id)?;
-            let at = memory.reserve_everywhere(self.id, base, (min, max), len, false)?;
-            if zero {
-                for engine in 0..vidmm.driver.engines {
-                    va(memory, self.id.of_engine(engine))?.set_zero(at);
-                }
-                let mapping = Mapping { pages: len / PAGE_SIZE, source: Source::Zero, access: Access::READ };
-                let mut engines = 0..vidmm.driver.engines;
-                let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping, request));
-                if let Err(status) = mapped.and_then(|()| memory.finish_tables()) {
-                    memory.free_everywhere(self.id, at, len)?;
-                    return Err(status);
-                }
-            }
-            Ok(at)
-        });
-        reserved.map_err(Failure::from)
-    }
-
-    /// Checks the place of a region that does not exist yet.
-    fn check_new_region(&self, vidmm: &VidMm, base: u64, bounds: (u64, u64), len: u64) -> Result<(), Failure> {
-        let mut memory = lock(&vidmm.memory);
-        let broken = va(&mut memory, self.id)?.broken_rule(base, bounds.0, bounds.1, len);
-        broken.map_or(Ok(()), |rule| Err(refused(STATUS_INVALID_PARAMETER, rule)))
-    }
-
-    /// Checks a request to map, and names what it shows.
-    fn check_mapping(&self, vidmm: &VidMm, request: &MapRequest<'_>) -> Result<(u64, Option<Source>), Failure> {
-        let MapRequest { base, pages, .. } = *request;
-        let len = pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or_else(|| {
-            let most = u64::MAX / PAGE_SIZE;
-            refused(STATUS_INVALID_PARAMETER, format!("SizeInPages is {pages:#x}, and expected is 0x1 to {most:#x}"))
-        })?;
-        if !base.is_multiple_of(PAGE_SIZE) {
-            let why = format!("BaseAddress is {base:#x}, which is no multiple of {PAGE_SIZE:#x}");
-            return Err(refused(STATUS_INVALID_PARAMETER, why));
-        }
-        let source = match request.shows {
-            Shows::Allocation(allocation, first) => {
-                let (size, has) = (allocation.size(), allocation.size() / PAGE_SIZE);
-                if first.checked_add(pages).is_none_or(|end| end > has) {
-                    let why = format!(
-                        "OffsetInPages {first:#x} and SizeInPages {pages:#x} leave the allocation of hAllocation: the allocation has {has:#x} pages, for \
-                         DxgkDdiCreateAllocation answered Size {size:#x}, rounded up to whole pages [d3dkmddi: DXGK_ALLOCATIONINFO]"
-                    );
-                    return Err(refused(STATUS_INVALID_PARAMETER, why));
-                }
-                Some(Source::Allocation { id: allocation.id(), user: allocation.user(), first })
-            }
-            Shows::Zero => {
-                check_zero(vidmm, len)?;
-                Some(Source::Zero)
-            }
-            Shows::Nothing => None,
-        };
-        let in_region = va(&mut lock(&vidmm.memory), self.id)?.in_region(base, len);
-        if base == 0 || !in_region {
-            self.check_new_region(vidmm, base, (request.minimum, request.maximum), len)?;
-        }
-        Ok((len, source))
-    }
-
-    /// Maps pages into a reserved region, or into a new one, on the engine of a paging queue. The answer is the address, and the value of the
-    /// queue's fence at which the entries are written, 0 if they are.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without a free range or memory for page tables,
-    /// STATUS_INSUFFICIENT_RESOURCES for one mapping too many.
-    pub(crate) fn map(&self, queue: &ResidencyQueue, request: &MapRequest<'_>) -> Result<(u64, u64), Failure> {
-        let vidmm = self.vidmm()?;
-        let (len, source) = self.check_mapping(&vidmm, request)?;
-        let access = Access { write: request.write, execute: request.execute, driver: request.driver_protection };
-        let mapped = vidmm.with_eviction(Some(self.id), |memory, memory_request| {
-            memory.check_capacity(self.id)?;
-            let space = va(memory, self.id)?;
-            let new = request.base == 0 || !space.in_region(request.base, len);
-            let at = if new {
-                // A region that is only reserved is what the caller keeps; one made for a mapping goes with it.
-                let bounds = (request.minimum, request.maximum);
-                memory.reserve_everywhere(self.id, request.base, bounds, len, source.is_some())?
-            } else {
-                request.base
-            };
-            let space = self.id.of_engine(queue.engine());
-            let before = memory.paging.submitted();
-            let mapped = match source {
-                Some(source) => memory.map(space, at, Mapping { pages: request.pages, source, access }, memory_request),
-                None => memory.unmap(space, at, request.pages),
-            };
-            match mapped.and_then(|()| memory.completion_of_entries(queue, before)) {
-                Ok(value) => Ok((at, value)),
-                Err(status) => {
-                    if new {
-                        memory.free_everywhere(self.id, at, len)?;
-                    }
-                    Err(status)
-                }
-            }
-        });
-        mapped.map_err(Failure::from)
-    }
-
-    /// Checks changes of mappings on one engine, which [`AddressSpace::update`] carries out later.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER if they are not all in one region that was reserved as zero, what copies show likewise; STATUS_NO_MEMORY
-    /// for more pages than one request may change; STATUS_INSUFFICIENT_RESOURCES for one mapping too many.
-    pub(crate) fn check_update(&self, engine: u32, changes: Vec<Change>) -> Result<Update, Failure> {
-        let vidmm = self.vidmm()?;
-        let mut memory = lock(&vidmm.memory);
-        memory.check_capacity(self.id)?;
-        let space = va(&mut memory, self.id.of_engine(engine))?;
-        Update::new(space, changes)
-    }
-
-    /// Carries out changes of mappings on one engine, which the GPU finds when the call returns. What was freed meanwhile stays as it is.
-    ///
-    /// # Errors
-    /// STATUS_NO_MEMORY without memory for page tables, and for one mapping too many; nothing has changed.
-    pub(crate) fn update(&self, engine: u32, update: &Update) -> Result<(), NTSTATUS> {
-        let vidmm = self.vidmm()?;
-        vidmm.with_eviction(Some(self.id), |memory, request| {
-            memory.check_capacity(self.id).map_err(|_| STATUS_NO_MEMORY)?;
-            memory.update(self.id.of_engine(engine), update, request)
-        })
-    }
-
-    /// Gives a whole region back; when the call returns, the GPU finds nothing there. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER if there is no region of this address and size.
-    pub(crate) fn free(&self, base: u64, len: u64) -> Result<(), Failure> {
-        let vidmm = self.vidmm()?;
-        let mut memory = lock(&vidmm.memory);
-        let why = match va(&mut memory, self.id)?.region_len(base) {
-            Some(has) if has == len => None,
-            Some(has) => Some(format!(
-                "Size is {len:#x}, and the region there has {has:#x} bytes: a region is given back as a whole, as it was reserved or mapped"
-            )),
-            None => Some(format!("BaseAddress is {base:#x}, and no region begins there that was reserved or mapped")),
-        };
-        if let Some(why) = why {
-            return Err(refused(STATUS_INVALID_PARAMETER, why));
-        }
-        memory.free_everywhere(self.id, base, len)?;
-        Ok(memory.finish_tables()?)
-    }
-}
-
-/// Checks that so many bytes of zeros can be mapped.
-fn check_zero(vidmm: &VidMm, len: u64) -> Result<(), Failure> {
-    if !vidmm.driver.mmu.Bits.ZeroInPteSupported() {
-        let why = "zeros need ZeroInPteSupported, which the driver has not set [d3dkmddi: DXGK_GPUMMUCAPS]";
-        return Err(refused(STATUS_NOT_SUPPORTED, why));
-    }
-    if len > ZERO_MAX {
-        let why = format!("{len:#x} bytes of zeros are asked for, and one request may have {ZERO_MAX:#x}");
-        return Err(refused(STATUS_NO_MEMORY, why));
-    }
-    Ok(())
-}
-
-fn va(memory: &mut Memory, id: SpaceId) -> Result<&mut VaSpace, NTSTATUS> {
-    memory.spaces.get_mut(&id).map(|space| &mut space.va).ok_or(STATUS_DEVICE_REMOVED)
 }

@@ -3,7 +3,6 @@
 use wddm_ddi::km::{DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0};
 
 use crate::kmd_handle::KmdHandle;
-use crate::vidmm::allocation::CpuAccess;
 use crate::vidmm::placement;
 use crate::vidmm::segment::Segments;
 use nt::page::PAGE_SIZE;
@@ -130,6 +129,17 @@ pub(super) fn check(
     let alignment = alignment.max(PAGE_SIZE);
     let kmd = KmdHandle::new(info.hAllocation);
     Ok(Answer { kmd, size, alignment, placements, cpu_access, priority: info.AllocationPriority })
+}
+
+/// The access of the CPU to an allocation that the driver allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuAccess {
+    /// Not at all, except in system memory.
+    None,
+    /// Wherever the CPU reaches its segment.
+    Visible,
+    /// Through the CPU's caches, which are not coherent with segments of the device.
+    Cached,
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! Page-table entries that the driver copies from table to table. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES]
 
+use crate::vidmm::driver::{Operation, TableWriter};
+use crate::vidmm::ids::SpaceId;
+use crate::vidmm::memory::Memory;
+use crate::vidmm::page_size::Shown;
+use crate::vidmm::table::Table;
+use crate::vidmm::table_memory::Subject;
+use crate::vidmm::table_tree::Effects;
+use nt::page::PAGE_SIZE;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-
-use crate::vidmm::driver::{Operation, Subject, TableWriter};
-use crate::vidmm::mapping::Shown;
-use crate::vidmm::memory::{Memory, SpaceId};
-use crate::vidmm::page_table::Effects;
-use crate::vidmm::segment::Table;
-use nt::page::PAGE_SIZE;
 
 /// Tables begin at multiples of this in the paging process. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_COPY_RANGE]
 const TABLE_ALIGN: u64 = 64 << 10;

@@ -6,12 +6,11 @@
 //! by whoever makes it: user mode for its allocations (rings and ring control among them), the system for fence values, logs of fences and DMA buffers. One who says the wrong
 //! one shares nothing with the device. [allocation-usage-tracking: I/O coherency]
 
-use wddm_ddi::status::*;
-
-use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::system_memory::SystemMemory;
 use crate::vidmm::user_mapping::Part;
 use nt::page::PAGE_SIZE;
 use nt::ram::{Owner, Pages, Ram};
+use wddm_ddi::status::*;
 
 /// Bytes of a cache line: what is written back and invalidated at least.
 const LINE: u64 = 64;

@@ -10,10 +10,11 @@ use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::trace::TraceKind;
 use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
-use crate::vidmm::page_table::{Entries, MEDIUM, PageSize, Phase, Shape, TableMemory, Update};
 use crate::vidmm::scheduler::Scheduler;
-use crate::vidmm::segment::{Segments, Table};
-use crate::vidmm::table_work::{Flush, TableWork, UpdateArguments};
+use crate::vidmm::segment::Segments;
+use crate::vidmm::table::Table;
+use crate::vidmm::table_memory::{Entries, MEDIUM, PageSize, Phase, Shape, Subject, TableMemory, Update};
+use crate::vidmm::table_operation::{Flush, TableWork, UpdateArguments};
 use nt::bugcheck::Bugcheck;
 use nt::page::PAGE_SIZE;
 use nt::ram::Pages;
@@ -217,30 +218,6 @@ impl Driver {
         args.StartVirtualAddress = flush.start;
         args.EndVirtualAddress = flush.end;
         DXGKARG_BUILDPAGINGBUFFER_Union { FlushTlb: args }
-    }
-}
-
-/// Allocation and first page that leaf entries of an update belong to.
-#[derive(Clone, Copy)]
-pub(crate) struct Subject {
-    /// The driver's handle of the allocation, NULL for anything else.
-    pub(crate) allocation: KmdHandle,
-    /// Byte in the allocation that the first page of the mapping shows.
-    pub(crate) offset: u64,
-    /// First page of the mapping.
-    pub(crate) first_page: u64,
-    /// From D3DDDI_MAPGPUVIRTUALADDRESS.
-    pub(crate) driver_protection: u64,
-}
-
-impl Subject {
-    /// Tables, and pages of no allocation.
-    pub(crate) const NONE: Self = Self { allocation: KmdHandle::NULL, offset: 0, first_page: 0, driver_protection: 0 };
-
-    /// The same from another page on, which is not before the first.
-    pub(crate) fn at(self, page: u64) -> Self {
-        let pages = page.saturating_sub(self.first_page);
-        Self { offset: self.offset + pages * PAGE_SIZE, first_page: page, ..self }
     }
 }
 

@@ -6,37 +6,19 @@
 //! after the other, each when its time slice is over ([`Scheduler::suspend`]). A request is refused when nothing is left to be
 //! evicted: it does not fit beside what no other process can give up.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
-use crate::vidmm::memory::{Memory, SpaceId};
-use crate::vidmm::moving::{Ask, Asked, Held};
-use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
-use crate::vidmm::request_queue::{QueuePlace, RequestQueue};
+use crate::vidmm::ids::SpaceId;
+use crate::vidmm::memory::Memory;
+use crate::vidmm::moving::Asked;
+use crate::vidmm::request::{Ask, MemoryRequest};
 use crate::vidmm::scheduler::{Scheduler, SuspendOutcome};
-
-/// The progress of the eviction for one request.
-#[derive(Default)]
-pub(crate) struct EvictionSearch {
-    /// Its place in the queue of requests that have processes with work suspended; `None` until it needs one.
-    place: Option<QueuePlace>,
-    /// Processes that did not leave their engines when they were to be suspended.
-    failed_to_suspend: BTreeSet<SpaceId>,
-    /// Everything else is evicted: of a process that is resumed, what is still in memory leaves first, so that free memory is in one piece.
-    evicts_own_first: bool,
-    /// End of the wait for queues that are about to finish with memory they use.
-    idle_deadline: Option<Instant>,
-    /// Suspends only idle processes, and evicts no residency list.
-    never_suspends: bool,
-    /// Allocations that move for the request although processes have them locked.
-    pub(super) held: Held,
-}
+use crate::vidmm::search::EvictionSearch;
 
 /// The next step of a request that found no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,56 +29,6 @@ pub(crate) enum Next {
     Wait,
     /// Nothing is left that could be evicted.
     GiveUp,
-}
-
-impl EvictionSearch {
-    /// A search that suspends only idle processes, and for which no residency list leaves.
-    pub(crate) fn without_suspending() -> Self {
-        Self { never_suspends: true, ..Self::default() }
-    }
-
-    /// True for a search that suspends no process with work, and evicts no residency list.
-    pub(crate) fn never_suspends(&self) -> bool {
-        self.never_suspends
-    }
-
-    /// True while another request is in front of this one in the queue.
-    pub(crate) fn is_queued_behind(&self) -> bool {
-        self.place.as_ref().is_some_and(|place| !place.is_first())
-    }
-
-    /// True if residency lists of suspended processes are evicted for the request.
-    fn evicts_lists(&self) -> bool {
-        self.place.is_some()
-    }
-
-    /// True until the request has waited IDLE_TIMEOUT for queues that are about to finish with memory they use.
-    pub(crate) fn may_wait_for_idle_queues(&mut self) -> bool {
-        let now = Instant::now();
-        now < *self.idle_deadline.get_or_insert(now + IDLE_TIMEOUT)
-    }
-
-    /// Queues the search behind the requests that wait for memory of processes with work, if there are any: a process that was suspended for one of them
-    /// and resumed before that one had its memory would keep the memory for another time slice. False if there are some and the search suspends
-    /// nobody, so that it has no place among them.
-    fn queue_behind(&mut self, requests: &RequestQueue) -> bool {
-        if self.place.is_none() && !requests.is_empty() {
-            self.place = (!self.never_suspends).then(|| requests.enqueue());
-            return self.place.is_some();
-        }
-        true
-    }
-
-    /// Whatever waits to move goes on.
-    pub(super) fn let_go(&mut self) {
-        self.held.let_go();
-    }
-
-    /// Gives up its place in the queue, so that the requests behind it go on, and whatever waits for it to move.
-    pub(crate) fn leave_queue(&mut self) {
-        self.place = None;
-        self.let_go();
-    }
 }
 
 impl Memory {
@@ -278,26 +210,5 @@ impl VidMm {
         search: &mut EvictionSearch,
     ) -> Option<Result<bool, NTSTATUS>> {
         self.try_with_eviction(Some(space.id()), search, &mut |memory, request| memory.resume(space.id(), request))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_is_resumed_after_the_request_for_which_it_was_suspended() {
-        let requests = RequestQueue::default();
-        let (mut resumed, mut bystander) = (EvictionSearch::default(), EvictionSearch::without_suspending());
-        assert!(resumed.queue_behind(&requests) && bystander.queue_behind(&requests));
-        assert!(!resumed.is_queued_behind(), "nobody waits");
-        let request = requests.enqueue();
-        assert!(resumed.queue_behind(&requests) && resumed.is_queued_behind());
-        assert!(resumed.queue_behind(&requests), "it has its place");
-        assert!(!bystander.queue_behind(&requests) && !bystander.is_queued_behind());
-        drop(request);
-        assert!(!resumed.is_queued_behind());
-        resumed.leave_queue();
-        assert!(requests.is_empty() && bystander.queue_behind(&requests));
     }
 }

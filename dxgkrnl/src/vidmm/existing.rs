@@ -18,9 +18,9 @@ use crate::ddi_buffer::DdiBuffer;
 use crate::refusal::{Failure, refused};
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
-use crate::vidmm::memory::Location;
-use crate::vidmm::reclaim::MemoryRequest;
-use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::location::Location;
+use crate::vidmm::request::MemoryRequest;
+use crate::vidmm::system_memory::SystemMemory;
 use crate::vidmm::user_mapping::UserMapping;
 use nt::user_space::UserSpace;
 

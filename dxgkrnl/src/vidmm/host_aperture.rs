@@ -8,59 +8,12 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
-use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::lock::BarFiles;
-use crate::vidmm::memory::{Location, Memory};
-use crate::vidmm::user_mapping::Part;
+use crate::vidmm::aperture_pages::ApertureWindow;
+use crate::vidmm::ids::AllocationId;
+use crate::vidmm::location::Location;
+use crate::vidmm::memory::Memory;
 use nt::bugcheck::Bugcheck;
 use nt::page::PAGE_SIZE;
-
-/// The pages of a segment's window that nobody uses.
-pub(crate) struct HostAperture {
-    /// Bus address of the first page.
-    address: u64,
-    free: Vec<u32>,
-}
-
-impl HostAperture {
-    /// A window of `pages` pages at a translated bus address.
-    pub(crate) fn new(address: u64, pages: u32) -> Self {
-        Self { address, free: (0..pages).rev().collect() }
-    }
-
-    /// Pages that nobody uses.
-    pub(crate) fn free_pages(&self) -> u64 {
-        self.free.len() as u64
-    }
-
-    fn take(&mut self, pages: u64) -> Option<Vec<u32>> {
-        let left = self.free.len().checked_sub(usize::try_from(pages).ok()?)?;
-        Some(self.free.split_off(left))
-    }
-}
-
-/// Pages of a window that show an allocation.
-#[must_use]
-pub(crate) struct ApertureWindow {
-    segment: u32,
-    address: u64,
-    pages: Vec<u32>,
-}
-
-impl ApertureWindow {
-    /// What a user address is to show, which is what the window shows.
-    ///
-    /// # Errors
-    /// STATUS_GRAPHICS_CANT_LOCK_MEMORY if the bus does not know a page.
-    pub(crate) fn parts(&self, bars: &BarFiles) -> Result<Vec<Part>, NTSTATUS> {
-        let part = |(index, page): (u64, &u32)| {
-            let place = bars(self.address + u64::from(*page) * PAGE_SIZE).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
-            let (at, file, offset) = (index * PAGE_SIZE, place.file, place.offset);
-            Ok(Part { at, file, offset, len: PAGE_SIZE, writable: true })
-        };
-        (0..).zip(&self.pages).map(part).collect()
-    }
-}
 
 impl Memory {
     /// Whether a segment has a window, and whether `len` bytes of it are free.

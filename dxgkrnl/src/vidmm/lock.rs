@@ -22,46 +22,20 @@ use std::time::Instant;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::bar_place::BarPlace;
 use crate::port::{BarOwner, NO_BAR_OWNER};
-use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::answer::CpuAccess;
+use crate::vidmm::aperture_pages::ApertureWindow;
 use crate::vidmm::cpu_cache::CpuCache;
-use crate::vidmm::host_aperture::ApertureWindow;
-use crate::vidmm::memory::{AllocationState, Location, Memory};
-use crate::vidmm::moving::Moved;
-use crate::vidmm::reclaim::{IDLE_TIMEOUT, MemoryRequest};
+use crate::vidmm::ids::AllocationId;
+use crate::vidmm::location::Location;
+use crate::vidmm::locked_views::{Lock, Moved, View};
+use crate::vidmm::memory::{AllocationState, Memory};
+use crate::vidmm::request::{IDLE_TIMEOUT, MemoryRequest};
 use crate::vidmm::scheduler::{MemoryOwner, SuspendOutcome};
 use crate::vidmm::user_mapping::{Kept, Part, UserMapping};
 use crate::vidmm::{VidMm, residency};
 use nt::page::PAGE_SIZE;
-
-/// Finds the file behind a bus address of a BAR as it is mapped now.
-pub(crate) type BarFiles = Arc<dyn Fn(u64) -> Option<BarPlace> + Send + Sync>;
-
-/// The address at which one process sees a locked allocation, and how often the process has locked it.
-pub(super) struct View {
-    pub(super) kept: Arc<Kept>,
-    pub(super) mapping: Arc<UserMapping>,
-    pub(super) count: u32,
-    /// The address at which the process gave the memory of the allocation, by this opening of it; it is seen there without any lock.
-    existing: Option<u64>,
-    /// The address shows the allocation, which does not move before.
-    shown: bool,
-}
-
-/// An allocation that user mode has locked.
-pub(crate) struct Lock {
-    /// One of each process that has locked it, which are several for a shared allocation only.
-    views: Vec<View>,
-    /// Pages of a host aperture that the address goes through.
-    window: Option<ApertureWindow>,
-    /// The processor's cache, where the device does not snoop it.
-    cache: Option<CpuCache>,
-    /// The addresses show nothing, because the new place could not be shown.
-    pub(super) hidden: bool,
-    /// Processes are asked, without the memory lock, to wait with their stores and to show another place.
-    pub(super) moving: Option<Moved>,
-}
 
 /// The outcome of locking an allocation, or the next step towards it.
 pub(crate) enum Taken {
@@ -73,50 +47,6 @@ pub(crate) enum Taken {
     Reserve(u64),
     /// Nothing: processes are being told where it is.
     Moves,
-}
-
-impl Lock {
-    fn new(view: View, window: Option<ApertureWindow>, cache: Option<CpuCache>) -> Self {
-        Self { views: vec![view], window, cache, hidden: false, moving: None }
-    }
-
-    /// Its addresses, one of each process that has locked it.
-    pub(crate) fn mappings(&self) -> impl Iterator<Item = &UserMapping> {
-        self.views.iter().map(|view| &*view.mapping)
-    }
-
-    pub(super) fn views(&self) -> &[View] {
-        &self.views
-    }
-
-    /// True if it may begin to move.
-    pub(super) fn may_move(&self) -> bool {
-        self.moving.is_none() && self.is_shown()
-    }
-
-    pub(super) fn into_views(self) -> Vec<View> {
-        self.views
-    }
-
-    /// True if it cannot move before processes have been asked for something, or have answered.
-    pub(super) fn must_be_asked(&self) -> bool {
-        let asked = || self.moving.is_some() || self.mappings().any(UserMapping::waits);
-        !self.is_shown() || asked() && !self.moving.as_ref().is_some_and(|moved| moved.frozen)
-    }
-
-    /// True unless a process is yet to be shown it for the first time.
-    pub(super) fn is_shown(&self) -> bool {
-        self.views.iter().all(|view| view.shown)
-    }
-
-    fn view(&mut self, kept: &Arc<Kept>) -> Option<&mut View> {
-        self.views.iter_mut().find(|view| Arc::ptr_eq(&view.kept, kept))
-    }
-
-    /// The pages of a host aperture that the address does not go through any more.
-    pub(crate) fn take_window(&mut self) -> Option<ApertureWindow> {
-        self.window.take()
-    }
 }
 
 /// The path of the CPU to memory of a segment, for one allocation.

@@ -5,29 +5,24 @@
 
 use std::collections::BTreeMap;
 
+use crate::vidmm::counts::ResidencyCounts;
+use crate::vidmm::driver::{Driver, TableWriter};
+use crate::vidmm::fence_pages::FencePageState;
+use crate::vidmm::ids::{AllocationId, FencePageId, SpaceId};
+use crate::vidmm::location::Location;
+use crate::vidmm::memory::{AllocationState, Memory, Space, flush_of};
+use crate::vidmm::page_size::{Shown, Sizes};
+use crate::vidmm::page_table::PageTables;
+use crate::vidmm::request::MemoryRequest;
+use crate::vidmm::segment::Segments;
+use crate::vidmm::table::Table;
+use crate::vidmm::table_memory::{Fit, Subject};
+use crate::vidmm::table_tree::Effects;
+use crate::vidmm::va_space::{Access, Mapping, Refused, Source};
+use nt::page::PAGE_SIZE;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PTE, DXGK_PTE_Union1};
 use wddm_ddi::status::*;
-
-use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::driver::{Driver, Subject, TableWriter};
-use crate::vidmm::fence_storage::{FencePageId, FencePageState};
-use crate::vidmm::memory::{AllocationState, Location, Memory, Space, SpaceId, flush_of};
-use crate::vidmm::page_size::Sizes;
-use crate::vidmm::page_table::{Effects, Fit, PageTables};
-use crate::vidmm::reclaim::MemoryRequest;
-use crate::vidmm::residency::ResidencyCounts;
-use crate::vidmm::segment::{Segments, SystemMemory, Table};
-use crate::vidmm::va_space::{Access, Mapping, Refused, Source};
-use nt::page::PAGE_SIZE;
-
-/// Source of the pages of a mapping.
-pub(crate) enum Shown<'a> {
-    Nothing,
-    System { memory: &'a SystemMemory, first: u64 },
-    Frames { segment: u32, first: u64 },
-    Zero,
-}
 
 impl Memory {
     /// Makes page tables exist for a range for good.

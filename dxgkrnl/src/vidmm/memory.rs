@@ -6,41 +6,30 @@ use std::sync::Arc;
 use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
-use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::budget::Demands;
-use crate::vidmm::driver::{Driver, Subject, TableWriter};
-use crate::vidmm::fence_storage::{FencePageId, FencePageState};
-use crate::vidmm::lock::{BarFiles, Lock};
-use crate::vidmm::moving::Ended;
-use crate::vidmm::offer::Offered;
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::aperture_pages::BarFiles;
+use crate::vidmm::budget_group::Demands;
+use crate::vidmm::counts::{ResidencyCounts, Totals};
+use crate::vidmm::driver::{Driver, TableWriter};
+use crate::vidmm::fence_pages::FencePageState;
+use crate::vidmm::ids::{AllocationId, FencePageId, SpaceId};
+use crate::vidmm::location::Location;
+use crate::vidmm::locked_views::{Ended, Lock};
+use crate::vidmm::offered::Offered;
 use crate::vidmm::page_table::PageTables;
-use crate::vidmm::paging::{Paging, PagingFence};
-use crate::vidmm::query::Totals;
-use crate::vidmm::reclaim::MemoryRequest;
-use crate::vidmm::residency::ResidencyCounts;
-use crate::vidmm::segment::{Segments, SystemMemory, Table};
-use crate::vidmm::sharing::Closed;
-use crate::vidmm::suspended::ProcessState;
-use crate::vidmm::table_work::Flush;
+use crate::vidmm::paging_work::{Paging, PagingFence};
+use crate::vidmm::request::MemoryRequest;
+use crate::vidmm::scheduler::IdlePoint;
+use crate::vidmm::segment::Segments;
+use crate::vidmm::shared_resource::Closed;
+use crate::vidmm::system_memory::SystemMemory;
+use crate::vidmm::table::Table;
+use crate::vidmm::table_memory::Subject;
+use crate::vidmm::table_operation::Flush;
 use crate::vidmm::va_space::{Refused, VaSpace};
 
 /// Normal priority. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY_NORMAL]
 pub(crate) const PRIORITY_NORMAL: u32 = 0x7800_0000;
-
-/// An address space on an engine among those of an adapter. Those of one process have consecutive numbers in the order of engines; the
-/// first stands for all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SpaceId(pub(crate) u64);
-
-impl SpaceId {
-    /// The one of the same process on an engine; called on the first.
-    pub(crate) fn of_engine(self, engine: u32) -> Self {
-        Self(self.0 + u64::from(engine))
-    }
-}
-
-/// Tells whether every queue that could have used something at a certain time has since gone beyond that time.
-pub(crate) type IdlePoint = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// One address space: what a process has mapped on one engine. Its regions are the same on every engine.
 pub(crate) struct Space {
@@ -67,21 +56,6 @@ pub(crate) struct Space {
 /// Translations of an address space between two addresses, or all of them for two zeros.
 pub(super) fn flush_of(engine: u32, process: KmdHandle, tables: &PageTables<Table>, start: u64, end: u64) -> Flush {
     Flush { engine, process, root: tables.root().address(), start, end }
-}
-
-/// Memory that holds the contents of an allocation.
-pub(crate) enum Location {
-    /// Nowhere yet: all zero.
-    Uncommitted,
-    /// In system memory.
-    System(SystemMemory),
-    /// In a memory segment.
-    Local {
-        /// Segment.
-        segment: u32,
-        /// Byte offset in it.
-        offset: u64,
-    },
 }
 
 /// State of an allocation that the memory manager's lock guards.
@@ -343,6 +317,20 @@ impl Memory {
         let segment = self.driver.levels.first().map_or(0, |level| level.PageTableSegmentId);
         self.driver.segment_in(engine, segment)
     }
+}
+
+/// Says if the GPU may be walking the page tables of an address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProcessState {
+    /// It may: the process is not suspended.
+    Running,
+    /// It does not, until the process is resumed.
+    Suspended,
+}
+
+/// True if an allocation cannot move before processes have been asked for something, or have answered.
+pub(super) fn must_be_asked(state: &AllocationState) -> bool {
+    state.lock.as_ref().is_some_and(Lock::must_be_asked)
 }
 
 #[cfg(test)]

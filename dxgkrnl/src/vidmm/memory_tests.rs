@@ -14,7 +14,7 @@ mod locks;
 
 use super::fake_gpu::{self, Fake, FakeGpu, Fault};
 use super::*;
-use crate::vidmm::allocation::CpuAccess;
+use crate::vidmm::answer::CpuAccess;
 use crate::vidmm::residency;
 use crate::vidmm::user_mapping::Kept;
 use crate::vidmm::va_space::{Access, Mapping, Source};

@@ -8,46 +8,67 @@
 //! It knows the [`port`](crate::port) to the driver and nothing above itself: the scheduler is a [`Scheduler`] that plug and play gives it, and who
 //! asks for memory is a [`MemoryOwner`].
 //!
+//! Its files import one another from the top down only. At the bottom are data: identities, places, views of locked allocations, paging work, requests. Above them stands [`memory`],
+//! the state behind the memory lock, and above that are the operations, each of which adds its functions to that state and to [`VidMm`].
+//!
 //! No process is waited for with the memory lock held: see [`moving`].
 //!
 //! No DDI but BuildPagingBuffer, submission and those of the CPU host aperture is called with the memory lock held. The order of its locks is
 //! in [`rank`](crate::rank).
 
 mod address_space;
+mod addresses;
 mod allocation;
 mod answer;
+mod aperture_pages;
 mod budget;
 mod budget_change;
+mod budget_group;
 mod copy_entries;
+mod counts;
 mod cpu_cache;
+mod creation;
 mod driver;
 mod eviction;
 mod existing;
+mod fence_pages;
 mod fence_storage;
 mod host_aperture;
+mod ids;
 pub(crate) mod joint_limit;
+mod location;
 mod lock;
+mod locked_views;
 mod mapping;
 mod memory;
 mod moving;
 mod notify;
 mod offer;
+mod offered;
 mod page_size;
 mod page_table;
 mod paging;
 mod paging_queue;
+mod paging_work;
 mod placement;
 mod query;
 mod reclaim;
+mod request;
 mod request_queue;
 mod reset;
 mod residency;
 mod scheduler;
+mod search;
 mod segment;
+mod shared_resource;
 mod sharing;
 mod standby;
 mod start;
 mod suspended;
+mod system_memory;
+mod table;
+mod table_memory;
+mod table_operation;
 mod table_tree;
 mod table_work;
 mod transfer;
@@ -71,32 +92,39 @@ use crate::rank;
 use crate::refusal::{DriverAnswer, Failure, refused};
 use nt::bugcheck::Bugcheck;
 
-pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
+pub(crate) use address_space::{AddressSpace, Protection};
+pub(crate) use addresses::{MapRequest, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
 pub(crate) use answer::Backing;
-pub(crate) use budget::Group;
 pub(crate) use budget_change::BudgetRegistration;
+pub(crate) use budget_group::Group;
+pub use counts::ResidencyCounts;
+pub(crate) use counts::Total;
 pub(crate) use cpu_cache::SharedPages;
-pub(crate) use eviction::EvictionSearch;
-pub(crate) use fence_storage::{FencePage, FencePageAccess, FenceValueKind, PagePin};
-pub(crate) use memory::{IdlePoint, SpaceId};
+use driver::Driver;
+pub(crate) use fence_pages::FencePage;
+pub(crate) use fence_pages::FencePageAccess;
+pub(crate) use fence_pages::PagePin;
+pub(crate) use fence_storage::FenceValueKind;
+use ids::AllocationId;
+pub(crate) use ids::SpaceId;
+use memory::{AllocationState, Memory};
 pub(crate) use notify::InProcess;
-pub(crate) use offer::{OfferPriority, OfferTerms};
+pub(crate) use offered::OfferPriority;
+pub(crate) use offered::OfferTerms;
 pub(crate) use paging_queue::{QueueFence, ResidencyQueue};
-pub(crate) use query::{ResidencyStatus, SegmentFigures, Total};
-pub use residency::ResidencyCounts;
+pub(crate) use query::{ResidencyStatus, SegmentFigures};
+pub(crate) use scheduler::IdlePoint;
 pub(crate) use scheduler::{MemoryOwner, PagingContext, Running, Scheduler, SuspendOutcome};
-pub(crate) use sharing::{ResourceData, SharedResource};
+pub(crate) use search::EvictionSearch;
+pub(crate) use shared_resource::ResourceData;
+pub(crate) use shared_resource::SharedResource;
+use start::System;
 pub(crate) use start::next_device_id;
 pub(crate) use trim::TrimRegistration;
 pub(crate) use update::{Change, Span, Update};
 pub(crate) use user_mapping::{Kept, UserMapping};
 pub(crate) use va_space::{Access, REGION_ALIGN};
-
-use allocation::AllocationId;
-use driver::Driver;
-use memory::{AllocationState, Memory};
-use start::System;
 
 /// The memory manager of one adapter.
 pub(crate) struct VidMm {

@@ -11,58 +11,18 @@ use std::sync::Arc;
 use nt::lock::{Condvar, Mutex, lock};
 use nt::user_space::UserSpace;
 
-use crate::vidmm::VidMm;
-use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::eviction::EvictionSearch;
-use crate::vidmm::host_aperture::ApertureWindow;
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::aperture_pages::ApertureWindow;
+use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::joint_limit::beside_each_other;
-use crate::vidmm::lock::{Lock, View};
-use crate::vidmm::memory::{AllocationState, Location, Memory, SpaceId};
-use crate::vidmm::reclaim::MemoryRequest;
-use crate::vidmm::residency;
+use crate::vidmm::location::Location;
+use crate::vidmm::locked_views::{Ended, Lock, Moved, View};
+use crate::vidmm::memory::{AllocationState, Memory, must_be_asked};
+use crate::vidmm::request::{Ask, MemoryRequest};
 use crate::vidmm::scheduler::MemoryOwner;
+use crate::vidmm::search::{EvictionSearch, Stage, Stages};
 use crate::vidmm::user_mapping::{Frozen, Kept, Part, UserMapping};
-
-/// What addresses of processes may show still, although an allocation has left it.
-#[derive(Default)]
-pub(crate) struct Moved {
-    /// Which of the moves of all allocations it is.
-    number: u64,
-    /// Stores wait: it may move.
-    pub(super) frozen: bool,
-    /// It has moved, and is to be shown where it is now.
-    pub(super) stale: bool,
-    /// It could not come back: its addresses are to show a copy, which is the process' own.
-    pub(super) given_away: bool,
-    /// Places, and how many bytes each has.
-    places: Vec<(Location, u64)>,
-    pub(super) windows: Vec<ApertureWindow>,
-}
-
-impl Moved {
-    fn is_of(&self, segment: u32) -> bool {
-        self.places.iter().any(|(place, _)| matches!(place, Location::Local { segment: here, .. } if *here == segment))
-    }
-}
-
-/// Addresses that are not to show an allocation any more.
-pub(crate) struct Ended {
-    id: AllocationId,
-    /// Empty while their processes give them back.
-    views: Vec<View>,
-    moved: Moved,
-}
-
-/// What a request waits for, of the processes that have an allocation locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    /// It is to be moved by the request.
-    ToHold(AllocationId),
-    /// It may leave its segment for the request.
-    ToLeave(AllocationId),
-    /// Some are asked already.
-    Nothing,
-}
+use crate::vidmm::{VidMm, residency};
 
 /// The next step of a request that waits for processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,42 +31,6 @@ pub(super) enum Asked {
     Wait,
     /// They cannot be asked.
     Failed,
-}
-
-/// The state of a thread that asks the processes which have an allocation locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Asking,
-    Holding,
-    Failed,
-    /// Whoever wanted it to move has moved it, or does not want that any more.
-    LetGo,
-}
-
-type Stages = (Mutex<Stage>, Condvar);
-
-/// Allocations whose stores wait for a request.
-#[derive(Default)]
-pub(crate) struct Held {
-    stages: BTreeMap<AllocationId, Arc<Stages>>,
-    /// Allocations that stay in their segment: their processes could not be asked.
-    pub(super) cannot_leave: BTreeSet<AllocationId>,
-}
-
-impl Held {
-    /// Whatever is held goes on, where it is by then.
-    pub(super) fn let_go(&mut self) {
-        for stages in std::mem::take(&mut self.stages).values() {
-            *lock(&stages.0) = Stage::LetGo;
-            stages.1.notify_all();
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.let_go();
-    }
 }
 
 /// Processes that threads ask for something, one list for each thread.
@@ -173,11 +97,6 @@ impl Plan {
         // What is shown is somebody else's memory next: better a fault than their bytes.
         done.inspect_err(|_| drop(mapping.hide(0, mapping.len()))).is_ok()
     }
-}
-
-/// True if an allocation cannot move before processes have been asked for something, or have answered.
-pub(super) fn must_be_asked(state: &AllocationState) -> bool {
-    state.lock.as_ref().is_some_and(Lock::must_be_asked)
 }
 
 fn move_in(state: &AllocationState) -> Option<&Moved> {

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use crate::vidmm::ids::SpaceId;
+use crate::vidmm::scheduler::MemoryOwner;
 use nt::lock::{Condvar, Mutex, lock};
 use nt::user_space::{ARGUMENT_WORDS, acting_for};
 use wddm_ddi::status::*;
-
-use crate::vidmm::memory::SpaceId;
-use crate::vidmm::scheduler::MemoryOwner;
 
 /// Contents of a notification.
 pub(crate) trait Notice: Copy + Send + 'static {

@@ -8,70 +8,18 @@
 use std::sync::Arc;
 
 use nt::lock::lock;
-use wddm_ddi::kmt::{D3DDDI_RECLAIM_RESULT, D3DKMT_OFFER_PRIORITY};
+use wddm_ddi::kmt::D3DDDI_RECLAIM_RESULT;
 use wddm_ddi::status::*;
 
 use crate::vidmm::address_space::AddressSpace;
-use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::ids::{AllocationId, SpaceId};
+use crate::vidmm::location::Location;
+use crate::vidmm::memory::{AllocationState, Memory};
+use crate::vidmm::offered::{OfferPriority, OfferTerms, Offered};
 use crate::vidmm::paging_queue::ResidencyQueue;
-use crate::vidmm::reclaim::MemoryRequest;
+use crate::vidmm::request::MemoryRequest;
 use crate::vidmm::{VidMm, residency};
-
-/// Order in which offered memory is reclaimed by the system, lowest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum OfferPriority {
-    Low,
-    Normal,
-    High,
-}
-
-impl OfferPriority {
-    /// What user mode says; `None` for what it may not say. The system's own choice is the middle.
-    pub(crate) fn of(priority: D3DKMT_OFFER_PRIORITY) -> Option<Self> {
-        match priority {
-            D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_LOW => Some(Self::Low),
-            D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_NORMAL | D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_AUTO => {
-                Some(Self::Normal)
-            }
-            D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_HIGH => Some(Self::High),
-            _ => None,
-        }
-    }
-}
-
-/// Conditions of an offer.
-#[derive(Clone)]
-pub(crate) struct OfferTerms {
-    pub(crate) priority: OfferPriority,
-    /// System memory may be taken too.
-    pub(crate) decommit: bool,
-    /// The queues that may still use it; `None` for none.
-    pub(crate) idle: Option<IdlePoint>,
-}
-
-/// An allocation is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offered {
-    priority: OfferPriority,
-    decommit: bool,
-    /// When.
-    since: u64,
-    /// It was taken.
-    discarded: bool,
-}
-
-impl Offered {
-    /// True if the contents are gone.
-    pub(super) fn is_discarded(&self) -> bool {
-        self.discarded
-    }
-
-    /// The contents are gone.
-    pub(crate) fn take(&mut self) {
-        self.discarded = true;
-    }
-}
 
 impl Memory {
     fn may_be_offered(&self, id: AllocationId) -> Result<(), NTSTATUS> {

@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use crate::vidmm::driver::Driver;
-use crate::vidmm::mapping::Shown;
-use crate::vidmm::page_table::{Fit, MEDIUM};
 use crate::vidmm::segment::Segments;
+use crate::vidmm::system_memory::SystemMemory;
+use crate::vidmm::table_memory::{Fit, MEDIUM};
 use nt::page::PAGE_SIZE;
 
 /// Facts that decide on the page size of a whole mapping.
@@ -80,4 +80,12 @@ impl Shown<'_> {
             Self::Frames { first, .. } => (first + page, u64::MAX),
         }
     }
+}
+
+/// Source of the pages of a mapping.
+pub(crate) enum Shown<'a> {
+    Nothing,
+    System { memory: &'a SystemMemory, first: u64 },
+    Frames { segment: u32, first: u64 },
+    Zero,
 }

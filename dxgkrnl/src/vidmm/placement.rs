@@ -1,10 +1,9 @@
 //! The segments that a driver names for memory, and the order in which they are tried.
 
-use wddm_ddi::km::DXGK_ALLOCATIONINFO;
-
-use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::segment::Segments;
+use crate::vidmm::table_memory::MEDIUM;
 use nt::page::PAGE_SIZE;
+use wddm_ddi::km::DXGK_ALLOCATIONINFO;
 
 /// Bytes of a 64-KiB page.
 pub(super) const MEDIUM_SIZE: u64 = MEDIUM * PAGE_SIZE;

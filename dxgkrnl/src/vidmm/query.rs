@@ -8,7 +8,9 @@ use wddm_ddi::status::*;
 
 use crate::refusal::{Failure, refused};
 use crate::vidmm::allocation::Allocation;
-use crate::vidmm::memory::{AllocationState, Location, Memory};
+use crate::vidmm::counts::Totals;
+use crate::vidmm::location::Location;
+use crate::vidmm::memory::{AllocationState, Memory};
 use crate::vidmm::{AddressSpace, VidMm};
 
 /// Where the GPU finds an allocation, the best place first.
@@ -36,29 +38,6 @@ pub(crate) struct SegmentFigures {
     pub(crate) evictions: u32,
     /// Taken: by allocations, page tables, fences and what is about to be given back. 0 for an aperture.
     pub(crate) taken: u64,
-}
-
-/// A number of allocations and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Total {
-    pub(crate) count: u32,
-    pub(crate) bytes: u64,
-}
-
-impl Total {
-    pub(super) fn add(&mut self, bytes: u64) {
-        self.count = self.count.wrapping_add(1);
-        self.bytes = self.bytes.wrapping_add(bytes);
-    }
-}
-
-/// Counters of allocations since the adapter started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(crate) created: Total,
-    /// Gone, with their memory.
-    pub(crate) destroyed: Total,
-    pub(crate) locks: u32,
 }
 
 fn residency_status(state: &AllocationState) -> ResidencyStatus {

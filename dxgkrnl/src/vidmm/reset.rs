@@ -12,9 +12,10 @@ use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::VidMm;
-use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Operation, building};
-use crate::vidmm::memory::{AllocationState, Location, Memory};
+use crate::vidmm::ids::AllocationId;
+use crate::vidmm::location::Location;
+use crate::vidmm::memory::{AllocationState, Memory};
 use nt::bugcheck::Bugcheck;
 
 impl Memory {

@@ -8,41 +8,15 @@ use wddm_ddi::status::*;
 use crate::port::BarOwner;
 use crate::trace::TraceKind;
 use crate::vidmm::VidMm;
-use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::memory::{AllocationState, IdlePoint, Location, Memory, SpaceId};
-use crate::vidmm::moving::{Ask, must_be_asked};
-use crate::vidmm::reclaim::MemoryRequest;
-use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::counts::ResidencyCounts;
+use crate::vidmm::ids::{AllocationId, SpaceId};
+use crate::vidmm::location::Location;
+use crate::vidmm::memory::{AllocationState, Memory, must_be_asked};
+use crate::vidmm::request::{Ask, MemoryRequest};
+use crate::vidmm::scheduler::IdlePoint;
+use crate::vidmm::system_memory::SystemMemory;
 use nt::page::PAGE_SIZE;
-
-/// What became of allocations when memory was short, since the adapter started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ResidencyCounts {
-    /// Brought to a place where the GPU may use them.
-    pub brought: u64,
-    /// Moved out of a memory segment with their contents.
-    pub evicted: u64,
-    /// Offered, and dropped with their contents.
-    pub discarded: u64,
-    /// Address spaces whose page tables left memory.
-    pub tables_evicted: u64,
-    /// Address spaces whose page tables came back.
-    pub tables_restored: u64,
-    /// Address spaces whose root page table was at another place when their process worked again.
-    pub roots_moved: u64,
-    /// Pages of fence values that left a memory segment.
-    pub fences_evicted: u64,
-    /// Pages of fence values that came back.
-    pub fences_restored: u64,
-    /// Large pages written into page tables.
-    pub large_pages: u64,
-    /// 64-KiB pages written into page tables.
-    pub medium_pages: u64,
-    /// Larger pages, or tables of 64-KiB pages, that became tables of 4-KiB pages.
-    pub demoted: u64,
-    /// Processes that were suspended with work to do.
-    pub suspended: u64,
-}
 
 /// An allocation that could leave its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -115,3 +115,6 @@ pub(crate) trait MemoryOwner: Send + Sync {
 
 /// The process of a device is not suspended while this exists.
 pub(crate) trait Running {}
+
+/// Tells whether every queue that could have used something at a certain time has since gone beyond that time.
+pub(crate) type IdlePoint = Arc<dyn Fn() -> bool + Send + Sync>;

@@ -12,11 +12,13 @@ use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
-use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::lock::Lock;
-use crate::vidmm::memory::{AllocationState, Location, Memory};
-use crate::vidmm::reclaim::MemoryRequest;
-use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::ids::AllocationId;
+use crate::vidmm::location::Location;
+use crate::vidmm::locked_views::Lock;
+use crate::vidmm::memory::{AllocationState, Memory};
+use crate::vidmm::request::MemoryRequest;
+use crate::vidmm::system_memory::SystemMemory;
 use crate::vidmm::user_mapping::{Frozen, UserMapping};
 use nt::page::PAGE_SIZE;
 

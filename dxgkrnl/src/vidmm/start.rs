@@ -20,10 +20,10 @@ use crate::vidmm::driver::Driver;
 use crate::vidmm::joint_limit::beside_each_other;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::moving::LeftLock;
-use crate::vidmm::page_table::Shape;
-use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
+use crate::vidmm::paging_work::{Paging, PagingFence, PagingNode};
 use crate::vidmm::scheduler::{PagingContext, Scheduler};
 use crate::vidmm::segment::Segments;
+use crate::vidmm::table_memory::Shape;
 use crate::vidmm::va_space::VaSpace;
 use nt::page::PAGE_SIZE;
 
@@ -178,7 +178,7 @@ impl VidMm {
         driver: Driver,
         segments: Segments,
         paging: Paging,
-        bars: super::lock::BarFiles,
+        bars: super::aperture_pages::BarFiles,
         driver_range: (u64, u64),
     ) -> Arc<Self> {
         let driver = Arc::new(driver);

@@ -12,23 +12,15 @@ use std::cmp::Reverse;
 use wddm_ddi::status::*;
 
 use crate::trace::TraceKind;
-use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::memory::{AllocationState, Location, Memory, Space, SpaceId, flush_of};
-use crate::vidmm::moving::{Ask, must_be_asked};
-use crate::vidmm::reclaim::MemoryRequest;
+use crate::vidmm::driver::TableWriter;
+use crate::vidmm::ids::{AllocationId, SpaceId};
+use crate::vidmm::location::Location;
+use crate::vidmm::memory::{AllocationState, Memory, ProcessState, Space, flush_of, must_be_asked};
+use crate::vidmm::request::{Ask, MemoryRequest};
 use crate::vidmm::residency;
-use crate::vidmm::segment::Table;
+use crate::vidmm::table::Table;
+use crate::vidmm::table_memory::Subject;
 use crate::vidmm::va_space::Mapping;
-
-/// Says if the GPU may be walking the page tables of an address space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProcessState {
-    /// It may: the process is not suspended.
-    Running,
-    /// It does not, until the process is resumed.
-    Suspended,
-}
 
 impl Space {
     /// Segment and offset of the root page table; `None` if there are no tables.

@@ -1,7 +1,7 @@
 //! Page tables and rings of suspended processes are evicted and come back.
 
 use super::*;
-use crate::vidmm::suspended::ProcessState;
+use crate::vidmm::memory::ProcessState;
 
 impl World {
     /// The work of the process is done, and more comes only through [`World::resume`].

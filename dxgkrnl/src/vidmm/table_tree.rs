@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
+use crate::vidmm::table_memory::{
+    Changes, Dead, Entries, Fit, MEDIUM, PageSize, Phase, Shape, Subject, TableMemory, Update,
+};
 use wddm_ddi::Zeroed;
-use wddm_ddi::km::{DXGK_PTE, DXGK_PTE_Union1};
+use wddm_ddi::km::DXGK_PTE;
+use wddm_ddi::km::DXGK_PTE_Union1;
 use wddm_ddi::status::NTSTATUS;
-
-use crate::vidmm::driver::Subject;
-use crate::vidmm::page_table::{Dead, Effects, Entries, Fit, MEDIUM, PageSize, Phase, Shape, TableMemory, Update};
 
 /// A table with what it names.
 pub(super) struct Node<T> {
@@ -565,4 +566,32 @@ fn clear_leaf<M: TableMemory>(
     let (table, pages, phase) = (&node.table, node.leaf(), Phase::InUse);
     let entries = Entries::Same(DXGK_PTE::zeroed(), count);
     memory.update(Update { table, level: 0, pages, start, entries, phase, first_page, subject: None })
+}
+
+/// What operations did so far, for whoever has them take effect.
+#[derive(Debug)]
+pub(crate) struct Effects<T> {
+    /// For the decision whether to flush.
+    pub(crate) changes: Changes,
+    /// Tables to [`PageTables::free_dead`] after that.
+    pub(crate) dead: Vec<Dead<T>>,
+}
+
+impl<T> Default for Effects<T> {
+    fn default() -> Self {
+        Self { changes: Changes::default(), dead: Vec::new() }
+    }
+}
+
+impl<T> Effects<T> {
+    pub(super) fn mark(&mut self, before: bool, now: bool) {
+        self.changes.replaced |= before;
+        self.changes.added |= now && !before;
+    }
+
+    pub(super) fn end(&mut self, node: Node<T>) {
+        let mut tables = Vec::new();
+        collect(node, &mut tables);
+        self.dead.extend(tables.into_iter().map(|table| Dead { table, stale: None }));
+    }
 }

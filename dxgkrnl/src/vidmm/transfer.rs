@@ -7,8 +7,9 @@ use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::driver::Operation;
-use crate::vidmm::mapping::Shown;
-use crate::vidmm::memory::{Location, Memory};
+use crate::vidmm::location::Location;
+use crate::vidmm::memory::Memory;
+use crate::vidmm::page_size::Shown;
 use nt::page::PAGE_SIZE;
 
 /// Largest part of an allocation that one window shows.

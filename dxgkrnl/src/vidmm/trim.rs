@@ -11,7 +11,7 @@ use nt::user_space::ARGUMENT_WORDS;
 use wddm_ddi::kmt::*;
 
 use crate::vidmm::VidMm;
-use crate::vidmm::memory::SpaceId;
+use crate::vidmm::ids::SpaceId;
 use crate::vidmm::notify::{self, Registration};
 
 /// Contents of a trim notification.

@@ -11,13 +11,15 @@ use wddm_ddi::km::DXGK_PTE;
 use wddm_ddi::status::*;
 
 use crate::refusal::{Failure, refused};
-use crate::vidmm::allocation::{Allocation, AllocationId};
-use crate::vidmm::driver::{Subject, TableWriter};
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::driver::TableWriter;
+use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::mapping::{self, entry, shown_by};
-use crate::vidmm::memory::{Memory, SpaceId};
-use crate::vidmm::page_table::{Effects, Fit};
-use crate::vidmm::reclaim::MemoryRequest;
-use crate::vidmm::segment::Table;
+use crate::vidmm::memory::Memory;
+use crate::vidmm::request::MemoryRequest;
+use crate::vidmm::table::Table;
+use crate::vidmm::table_memory::{Fit, Subject};
+use crate::vidmm::table_tree::Effects;
 use crate::vidmm::va_space::{Access, Mapping, RegionName, Source, VaSpace};
 use nt::page::PAGE_SIZE;
 

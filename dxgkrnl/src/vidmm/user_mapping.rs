@@ -8,8 +8,8 @@ use std::sync::Arc;
 use nt::lock::{Mutex, lock};
 
 use crate::port::BarOwner;
-use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::ids::AllocationId;
+use crate::vidmm::system_memory::SystemMemory;
 use crate::vidmm::user_memory::UserMemory;
 use nt::page::PAGE_SIZE;
 use nt::ram::Pages;

@@ -5,12 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
-
-use crate::vidmm::allocation::AllocationId;
-use crate::vidmm::fence_storage::FencePageId;
+use crate::vidmm::ids::{AllocationId, FencePageId};
 use nt::page::PAGE_SIZE;
 use nt::range::RangeAllocator;
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
 /// Regions start at multiples of this and take whole multiples. [device-paging-queues: 64 KB reservations]
 pub(crate) const REGION_ALIGN: u64 = 64 << 10;
