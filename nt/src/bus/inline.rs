@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 
-use super::emulate::{Memory, Outcome, Registers, emulate_at};
+use super::emulate::{Outcome, emulate_at};
+use super::operands::{Memory, Registers};
 use super::trap::decode;
 use crate::fault::signal::{self, Claim, Site};
 use crate::fault::{Access, Cause, guarded};

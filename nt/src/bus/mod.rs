@@ -5,6 +5,7 @@
 
 mod emulate;
 pub(crate) mod inline;
+mod operands;
 pub(crate) mod removable;
 mod string;
 pub mod trap;

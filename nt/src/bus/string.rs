@@ -3,7 +3,7 @@
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-use super::emulate::{Memory, Registers};
+use super::operands::{Memory, Registers};
 
 /// The flag by which addresses go down.
 const DIRECTION: u64 = 1 << 10;

@@ -21,7 +21,8 @@ use std::sync::{Arc, OnceLock, RwLock};
 use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction};
 
 use super::Bus;
-use super::emulate::{Memory, Outcome, Registers, begins_at, emulate};
+use super::emulate::{Outcome, begins_at, emulate};
+use super::operands::{Memory, Registers};
 use super::vector::Vectors;
 use crate::fault::guarded;
 use crate::fault::signal::{self, Claim, Site};

@@ -5,7 +5,7 @@ use std::arch::x86_64::__cpuid_count;
 
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
-use super::emulate::Memory;
+use super::operands::Memory;
 
 /// Offsets in what the kernel saves: the lower halves of the registers, what it says of the whole, and which parts are in use. [sdm: XSAVE area; uapi: _fpx_sw_bytes]
 const LOWER: usize = 160;

@@ -14,7 +14,6 @@ use wddm_ddi::types::LARGE_INTEGER;
 
 use super::exceptions::raise_status;
 use super::memory::{field, get, put};
-use super::threads::TIMER_WORDS;
 use super::{STOP_CHECK, check_stopped, good, nanoseconds, require_at_most};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::ThreadObject;
@@ -70,6 +69,7 @@ const OWNER: usize = 40;
 const EVENT_WORDS: u8 = 6;
 const SEMAPHORE_WORDS: u8 = 8;
 const MUTANT_WORDS: u8 = 14;
+pub(super) const TIMER_WORDS: u8 = 16;
 
 /// Objects of one wait for which the thread has wait blocks of its own. [wdm: KeWaitForMultipleObjects, THREAD_WAIT_OBJECTS]
 const THREAD_WAIT_OBJECTS: u32 = 3;

@@ -11,7 +11,7 @@ use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_SUCCESS};
 use wddm_ddi::types::{HANDLE, LARGE_INTEGER};
 
-use super::dispatcher::{self, NOTIFICATION_TIMER, SYNCHRONIZATION_TIMER, moment, require_kind};
+use super::dispatcher::{self, NOTIFICATION_TIMER, SYNCHRONIZATION_TIMER, TIMER_WORDS, moment, require_kind};
 use super::memory::{field, get, put, put_if, try_get, try_put};
 use super::{STOP_CHECK, caller, check_stopped, passive_caller, require_passive};
 use crate::bugcheck::Bugcheck;
@@ -49,7 +49,6 @@ const DPC_ROUTINE: usize = 24;
 const DPC_ARGUMENTS: usize = 40;
 const TIMER_DPC: usize = 48;
 const TIMER_PERIOD: usize = 60;
-pub(super) const TIMER_WORDS: u8 = 16;
 const SIGNAL_STATE: usize = 4;
 /// DpcObject of KOBJECTS, and the importance of most DPCs.
 const DPC_OBJECT: u8 = 0x13;
