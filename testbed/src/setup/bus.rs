@@ -1,7 +1,6 @@
 //! Which bus the GPUs of this process's machines are on.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -11,11 +10,10 @@ use std::thread::JoinHandle;
 
 use campanile_device::{Gpu, Runner, Variant};
 use campanile_vfio_user::{Function, Stopper, serve};
-use dxgkrnl::Ram;
 use dxgkrnl::bus::Bus;
 
 use super::gpu_handle::GpuHandle;
-use super::process::{BadEnd, Process, Program};
+use super::process::{BUS_VARIABLE, BadEnd, Process, Program};
 use super::vfio_bus::full_name;
 use super::watch::Sign;
 use super::{DirectBus, VfioBus, VfioUserBus};
@@ -36,10 +34,6 @@ pub enum BusChoice {
     /// PCI functions of this machine, through Linux' vfio; one for each GPU.
     Functions(Vec<String>),
 }
-
-/// Environment variable that names the bus when the command line does not: `direct`, `vfio-user`, `vfio-user-process`, `vfio-user=SOCKET` or
-/// `vfio=FUNCTION`.
-pub const BUS_VARIABLE: &str = "CAMPANILE_BUS";
 
 /// Values of `--bus`, for error messages.
 const KNOWN: &str =
@@ -127,16 +121,6 @@ impl BusChoice {
     pub(super) fn memory(&self) -> Option<u64> {
         matches!(self, Self::Functions(_)).then_some(128 << 20)
     }
-}
-
-/// The file of all memory of a machine, for a function that is given one file.
-///
-/// # Errors
-/// Owners of the memory have files of their own.
-pub(super) fn file_of(memory: &Ram) -> io::Result<&File> {
-    memory
-        .file()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "the memory of the machine is in several files"))
 }
 
 /// A GPU as a machine is given it.

@@ -1,8 +1,6 @@
 //! The counters in the registers of the GPUs of an adapter, read together, and the difference between two readings.
 
-use campanile_hw::registers as register;
-
-use super::Part;
+use campanile_hw::registers;
 
 /// Counters in the GPU's registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,15 +20,15 @@ pub struct GpuCounters {
 }
 
 impl GpuCounters {
-    pub(super) fn read(part: &Part) -> Self {
-        let count = |offset| part.register(offset, 8);
+    /// Reads the counters; `register` reads eight bytes at an offset of the registers.
+    pub(super) fn read(register: impl Fn(u64) -> u64) -> Self {
         Self {
-            doorbells: count(register::COUNT_DOORBELLS),
-            waits: count(register::COUNT_WAITS),
-            signals: count(register::COUNT_SIGNALS),
-            interrupts: count(register::COUNT_INTERRUPTS),
-            retired: count(register::COUNT_RETIRED),
-            preemptions: count(register::COUNT_PREEMPTIONS),
+            doorbells: register(registers::COUNT_DOORBELLS),
+            waits: register(registers::COUNT_WAITS),
+            signals: register(registers::COUNT_SIGNALS),
+            interrupts: register(registers::COUNT_INTERRUPTS),
+            retired: register(registers::COUNT_RETIRED),
+            preemptions: register(registers::COUNT_PREEMPTIONS),
         }
     }
 

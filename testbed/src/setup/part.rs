@@ -115,7 +115,7 @@ impl Part {
 
     /// The GPU's own counters.
     pub fn counters(&self) -> GpuCounters {
-        GpuCounters::read(self)
+        GpuCounters::read(|offset| self.register(offset, 8))
     }
 
     /// True if its nodes report that they have been idle for a while, so that they may enter F1 and lose their doorbells.

@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use campanile_device::Variant;
 
-use super::bus::BUS_VARIABLE;
 use crate::device::ChildOptions;
 use crate::device::control::Control;
+
+/// Environment variable that names the bus when the command line does not: `direct`, `vfio-user`, `vfio-user-process`, `vfio-user=SOCKET` or
+/// `vfio=FUNCTION`.
+pub const BUS_VARIABLE: &str = "CAMPANILE_BUS";
 
 /// Longest time until the process ends once nobody uses its GPU any more.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -19,8 +19,8 @@ use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 use vfio_ioctls::{VfioContainer, VfioDevice};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::bus::file_of;
 use super::listener::{Listener, new_eventfd};
+use super::memory_file::file_of;
 use super::msix::config;
 
 /// Index of configuration space among the regions of a function. [linux/vfio.h: VFIO_PCI_CONFIG_REGION_INDEX]

@@ -14,9 +14,9 @@ use campanile_vfio_user::{Client, check_memory};
 use dxgkrnl::Ram;
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
-use super::bus::file_of;
 use super::gpu_handle::{BarMemory, GpuHandle};
 use super::listener::{Listener, new_eventfd};
+use super::memory_file::file_of;
 use super::msix::{self, config};
 
 /// [`Bus`] of a function behind a vfio-user server.
