@@ -47,7 +47,7 @@ pub(super) fn mask(size: u8) -> u64 {
 }
 
 impl Registers<'_> {
-    fn word(&self, index: i32) -> u64 {
+    pub(super) fn word(&self, index: i32) -> u64 {
         usize::try_from(index).ok().and_then(|index| self.0.get(index)).map_or(0, |word| *word as u64)
     }
 
