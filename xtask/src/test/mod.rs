@@ -228,7 +228,10 @@ impl Session<'_> {
         let strict = ["--quiet", "--", "-D", "warnings"];
         self.tool("lints", &[&["clippy", "--workspace", "--all-targets"][..], &strict].concat());
         let strict = "build.rustdocflags=[\"-D\", \"warnings\"]";
-        self.tool("documentation", &["doc", "--workspace", "--no-deps", "--keep-going", "--quiet", "--config", strict]);
+        // Examples are built with the dependencies of tests, and with them all targets are: with the same features of each crate as the lints have checked.
+        let targets = ["--lib", "--examples", "--bin", "xtask", "--bin", "wgpu_kernels"];
+        let common = ["doc", "--workspace", "--no-deps", "--keep-going", "--quiet", "--config", strict];
+        self.tool("documentation", &[&common[..], &targets].concat());
     }
 
     /// Builds every test executable of the workspace.
