@@ -81,7 +81,7 @@ fn conformance_cases_run_beside_each_other_on_one_machine() {
     };
     let (code, sound) = run();
     assert_eq!((code, &sound["passed"], &sound["failed"]), (Some(0), &12.into(), &0.into()), "{sound}");
-    machine.printed(&["ctl", "fault", "lost-interrupts=5%"]);
+    machine.printed(&["ctl", "fault", "lost-interrupts=50%"]);
     let (code, healed) = run();
     assert_eq!((code, &healed["passed"], &healed["failed"]), (Some(1), &12.into(), &1.into()), "{healed}");
     let told = healed["cases"].as_array().and_then(|cases| cases.last()).expect("outcomes");
@@ -345,6 +345,7 @@ fn askers_that_do_not_take_their_answers_keep_nobody_out() {
     let before = RefCell::new(waiting());
     machine.until("each has been sent what the host takes for it", |_| {
         let now = waiting();
+        eprintln!("{now:?}");
         now.iter().all(|bytes| *bytes > 10_000) && before.replace(now.clone()) == now
     });
     machine.printed(&["ctl", "look"]);

@@ -4,6 +4,7 @@
 //! written down.
 
 pub(crate) mod app;
+pub(crate) mod elsewhere;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};

@@ -9,11 +9,11 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nt::page::PAGE_SIZE;
-use nt::user_space::{ARGUMENT_WORDS, FileId, UserSpace};
+use nt::user_space::{ARGUMENT_WORDS, FileId, UserSpace, Waiting, while_waiting};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -83,6 +83,8 @@ pub(super) struct RemoteProgram {
     copies: Copies,
     asked: Mutex<Asked>,
     answered: Condvar,
+    /// Told of threads that wait for it.
+    waiting: OnceLock<Arc<dyn Waiting>>,
 }
 
 impl RemoteProgram {
@@ -105,7 +107,8 @@ impl RemoteProgram {
             return Err((!ends).then_some(Refusal::Memory));
         };
         let asked = Mutex::default();
-        Ok(Self { channel, pid, process, memory, copies, asked, answered: Condvar::new() })
+        let (answered, waiting) = (Condvar::new(), OnceLock::new());
+        Ok(Self { channel, pid, process, memory, copies, asked, answered, waiting })
     }
 
     /// Readable once the process has ended.
@@ -201,6 +204,15 @@ impl RemoteProgram {
         descriptor: Option<BorrowedFd<'_>>,
         limit: Option<Duration>,
     ) -> Option<io::Result<u64>> {
+        while_waiting(self.waiting.get().map(|told| &**told), || self.exchange(operation, descriptor, limit))
+    }
+
+    fn exchange(
+        &self,
+        operation: Operation,
+        descriptor: Option<BorrowedFd<'_>>,
+        limit: Option<Duration>,
+    ) -> Option<io::Result<u64>> {
         let begun = Instant::now();
         let (number, deadline) = {
             let mut asked = self.lock();
@@ -257,11 +269,13 @@ impl RemoteProgram {
     fn copy(&self, act: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static) -> io::Result<Vec<u8>> {
         let begun = Instant::now();
         let limit = self.lock().limit(ANSWER_LIMIT);
-        let copied = self.copies.make(limit, act);
-        self.lock().spend(begun.elapsed());
-        copied.unwrap_or_else(|| {
-            self.kill(Fault::Withheld);
-            Err(io::Error::from_raw_os_error(libc::EFAULT))
+        while_waiting(self.waiting.get().map(|told| &**told), || {
+            let copied = self.copies.make(limit, act);
+            self.lock().spend(begun.elapsed());
+            copied.unwrap_or_else(|| {
+                self.kill(Fault::Withheld);
+                Err(io::Error::from_raw_os_error(libc::EFAULT))
+            })
         })
     }
 }
@@ -319,6 +333,11 @@ fn there(range: &Range<usize>) -> Range<u64> {
 impl UserSpace for RemoteProgram {
     fn waits(&self) -> bool {
         !self.is_gone()
+    }
+
+    fn wait_by(&self, told: Arc<dyn Waiting>) {
+        // Once.
+        let _ = self.waiting.set(told);
     }
 
     fn begin_joint_limit(&self) {
@@ -464,6 +483,7 @@ mod tests {
             copies: Copies::new(GivenUp::default()),
             asked: Mutex::default(),
             answered: Condvar::new(),
+            waiting: OnceLock::new(),
         };
         (program, Channel::new(other_end))
     }
