@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use campanile_conformance::report::Counts;
 use campanile_conformance::simulated::describe;
 use campanile_device::FaultId;
-use dxgkrnl::{Machine, SystemSleep};
+use dxgkrnl::{Machine, PnpError, SystemSleep};
 use testbed::programs::{Pids, PrivateListener, Stop};
 use testbed::sandbox;
 use testbed::setup::{FaultOption, MachineOptions, System};
@@ -150,7 +150,7 @@ impl Desk {
         };
         // A program that waits for its work asks for nothing more.
         machine.wake_for_work();
-        done.map(|()| Answer::Done).map_err(|error| error.to_string())
+        done.map(|()| Answer::Done).map_err(|error| not_powered(&error))
     }
 
     fn sleep_engine(&self, node: u32, physical_adapter: u32) -> Result<Answer, String> {
@@ -266,6 +266,17 @@ fn send_within(mut stream: &UnixStream, mut bytes: &[u8], limit: Duration) -> io
     Ok(())
 }
 
+/// Why an adapter did not change its power state, and what to do.
+fn not_powered(error: &PnpError) -> String {
+    match error {
+        PnpError::Busy => format!(
+            "{error}, and an adapter leaves D0 only while nobody uses it: let the programs finish or pause, see `campanile ctl look`, and ask again; \
+             it enters D3 by itself when it has been idle for the time of `campanile machine --idle-time`"
+        ),
+        _ => error.to_string(),
+    }
+}
+
 /// Listens for askers beside the machine that serves programs at `machine`.
 ///
 /// # Errors
@@ -318,6 +329,12 @@ fn refuse(mut stream: &UnixStream, why: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_adapter_that_is_in_use_is_no_dead_end() {
+        let told = not_powered(&PnpError::Busy);
+        assert!(told.contains("ctl look") && told.contains("ask again") && told.contains("--idle-time"), "{told}");
+    }
 
     /// Something is taken all the time, and never all of it.
     #[test]

@@ -88,6 +88,20 @@ fn conformance_cases_run_beside_each_other_on_one_machine() {
     assert!(told["rescues"]["unreported-signal"].as_u64() > Some(0), "{told}");
 }
 
+/// What a case expects of figures holds while other programs have figures of their own.
+#[test]
+fn cases_of_statistics_hold_beside_each_other() {
+    let machine = Machine::serve("statistics", &["--quiet"]);
+    let output = machine.tool(&["hlk", "--json", "--filter", "Statistics.", "--repeat", "3", "--jobs", "6"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cases = report["cases"].as_array().expect("outcomes");
+    let failed: Vec<_> = cases.iter().filter(|case| case["status"] == "failed").collect();
+    assert!(failed.is_empty() && output.status.code() == Some(0), "{failed:?}");
+    let about_memory =
+        |case: &&Value| case["name"].as_str().is_some_and(|name| name.ends_with("MemoryFollowsResidency"));
+    assert_eq!(cases.iter().filter(about_memory).filter(|case| case["status"] == "passed").count(), 3);
+}
+
 #[test]
 fn top_prints_a_line_of_json_for_each_look_with_rates_from_the_second_on() {
     let machine = Machine::serve("top", &["--quiet"]);
@@ -345,8 +359,9 @@ fn askers_that_do_not_take_their_answers_keep_nobody_out() {
     let before = RefCell::new(waiting());
     machine.until("each has been sent what the host takes for it", |_| {
         let now = waiting();
-        eprintln!("{now:?}");
-        now.iter().all(|bytes| *bytes > 10_000) && before.replace(now.clone()) == now
+        // A tool that has just gone may have had the place of one of them.
+        let many = now.iter().filter(|bytes| **bytes > 10_000).count() >= ASKERS - 1;
+        before.replace(now.clone()) == now && many
     });
     machine.printed(&["ctl", "look"]);
     drop(slow);

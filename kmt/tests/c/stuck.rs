@@ -75,15 +75,19 @@ fn a_program_that_has_ended_and_whose_memory_another_process_answers_for_keeps_n
     dead.kill().expect("it runs");
     assert_eq!(dead.wait().expect("an end").signal(), Some(libc::SIGKILL));
     until("it has left", || left(&served) == 1);
-    let given_up =
-        |event: &Event| matches!(event, Event::GivenUp { copies: CALLS, pid, .. } if *pid == dead.id() as i32);
-    assert!(served.events().iter().any(given_up), "{:?}", served.events());
+    // A call may have been on its way to the page for which the others wait.
+    let given_up = served.events().iter().find_map(|event| match event {
+        Event::GivenUp { copies, pid, .. } if *pid == dead.id() as i32 => Some(*copies),
+        _ => None,
+    });
+    let given_up = given_up.expect("the machine says so");
+    assert!((1..=CALLS).contains(&given_up), "{given_up}");
     assert_eq!(served.holdings(), before);
     let (machine, luid) = (served.system.machine(), served.system.luid());
     machine.power_down(luid).expect("D3");
     machine.power_up(luid).expect("D0");
     is_served(&program, &served);
-    assert!(threads_named("program's copy") >= CALLS, "the host waits still");
+    assert!(threads_named("program's copy") >= given_up, "the host waits still");
     drop(held_by_the_child);
     until("the host waits for nothing any more", || threads_named("program's copy") == 0);
 }
