@@ -1,5 +1,7 @@
 //! Processes, devices, fences and queues as an application makes them, and the machine they run on.
 
+pub(crate) mod elsewhere;
+
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;

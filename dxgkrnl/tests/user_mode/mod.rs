@@ -4,7 +4,6 @@
 //! written down.
 
 pub(crate) mod app;
-pub(crate) mod elsewhere;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
