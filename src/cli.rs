@@ -268,9 +268,9 @@ struct HlkArguments {
     /// Runs the cases N times, one round after the other.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Runs N cases at a time. Most of their time is waiting, so that two for each processor are three times as fast as one. Not with `--machine`: one machine counts what it
-    /// made good and which functions of the driver it called, and after each case it is asked what that case was.
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "machine_at", value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Runs N cases at a time. Most of their time is waiting, so that two for each processor are three times as fast as one. With `--machine` several run beside each other on
+    /// one machine, as programs do; what that has made good is then told of all of them together, and no report says which functions of the driver a case called.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
     /// Runs only part K of N of the cases, so that several machines share a run; put the parts' `--json` reports together with `--merge`.
     #[arg(long, value_name = "K/N")]
@@ -514,8 +514,8 @@ fn hlk_command(arguments: HlkArguments) -> u8 {
     campanile_conformance::seed::set(arguments.seed);
     if let Some(socket) = arguments.machine_at {
         let timeout = arguments.timeout.unwrap_or(campanile_hlk::command::TIMEOUT);
-        let (junit, repeat, seed) = (arguments.junit, arguments.repeat, arguments.seed);
-        let selection = campanile_hlk::command::Selection { filter, json, junit, repeat, timeout, seed };
+        let (junit, repeat, seed, jobs) = (arguments.junit, arguments.repeat, arguments.seed, arguments.jobs);
+        let selection = campanile_hlk::command::Selection { filter, json, junit, repeat, timeout, seed, jobs };
         let counting = || crate::control::counts(&socket);
         return campanile_hlk::command::on_machine(&socket, &selection, arguments.case.as_deref(), &counting);
     }

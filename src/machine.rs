@@ -138,7 +138,7 @@ fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
             give_memory_back();
         }
         let _turn = turn.lock();
-        if !quiet || matches!(event, Event::Ended { .. } | Event::Refused { .. }) {
+        if !quiet || matches!(event, Event::Ended { .. } | Event::GivenUp { .. } | Event::Refused { .. }) {
             testbed::complain!("campanile machine: {event}");
         }
     });

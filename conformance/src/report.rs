@@ -138,6 +138,7 @@ pub struct Counts {
     pub machine: BTreeMap<Cow<'static, str>, Value>,
 }
 
+const OF_ALL: &str = "Device.Graphics.WDDM32.Lifecycle.NothingIsMadeGoodBesideOthers";
 const OF_SHARED: &str = "Device.Graphics.WDDM32.Lifecycle.SharedSystemLeavesNothingBehind";
 
 impl CaseReport {
@@ -184,6 +185,12 @@ impl CaseReport {
             }
             _ => counted,
         }
+    }
+
+    /// What a machine counted while several cases ran on it at a time, as if it were a case: nobody knows of which of them it is. It has failed if the machine made something good, or does
+    /// not tell.
+    pub fn of_all(counts: Result<Counts, String>) -> Self {
+        Self::named(OF_ALL, "Lifecycle", "add_device", Status::Passed).counted(counts)
     }
 
     /// The failure to take the shared system down, as if it were a case.

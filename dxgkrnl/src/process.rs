@@ -3,12 +3,10 @@
 //! The thunks take no process argument; a thread says which process it belongs to by [`Process::attach`].
 
 mod devices;
-mod elsewhere;
 mod kernel_handles;
 mod suspension;
 mod user_mode;
 
-use elsewhere::Elsewhere;
 pub use suspension::Suspensions;
 pub(crate) use user_mode::WeakProcess;
 
@@ -19,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nt::lock::{Mutex, lock};
-use nt::user_space::{ThisProcess, UserSpace};
+use nt::user_space::{ThisProcess, UserSpace, Waiting};
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
@@ -212,7 +210,7 @@ impl Process {
     /// machines before. The handles that it had there are refused.
     pub fn elsewhere(machine: &Machine, name: &str, number: u32, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
         let handles = (HandleTable::of_part(earlier), HandleTable::of_part(earlier));
-        let user = Arc::new(Elsewhere { machine: machine.downgrade(), user });
+        user.wait_by(Arc::clone(machine.downgrade().gate()) as Arc<dyn Waiting>);
         Self::with_handles((machine, name), Some(number), user, handles)
     }
 

@@ -7,15 +7,13 @@ mod minimal;
 #[allow(dead_code)]
 mod user_mode;
 
-use std::fs::File;
-use std::io;
 use std::ops::Range;
-use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex};
 
 use dxgkrnl::{MachineConfig, Process, TdrOutcome, thunks};
 use minimal::Mutant;
-use nt::user_space::{ARGUMENT_WORDS, FileId, ThisProcess, UserSpace};
+use nt::user_space::UserSpace;
+use user_mode::app::elsewhere::{Before, Elsewhere};
 use user_mode::app::*;
 use user_mode::{DRIVER, Report};
 use wddm_ddi::Zeroed;
@@ -42,7 +40,7 @@ impl Absent {
         *self.memory.lock().unwrap() = (at..at + size_of::<T>(), false);
     }
 
-    fn give(&self) {
+    fn come(&self) {
         *self.memory.lock().unwrap() = (0..0, false);
         self.changed.notify_all();
     }
@@ -65,83 +63,13 @@ struct InTheEnd<'a>(&'a Absent);
 
 impl Drop for InTheEnd<'_> {
     fn drop(&mut self) {
-        self.0.give();
+        self.0.come();
     }
 }
 
-impl UserSpace for Absent {
-    fn waits(&self) -> bool {
-        true
-    }
-
-    fn read(&self, address: usize, bytes: &mut [u8]) -> io::Result<()> {
+impl Before for Absent {
+    fn copy(&self, address: usize) {
         self.wait(address);
-        ThisProcess.read(address, bytes)
-    }
-
-    fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
-        self.wait(address);
-        ThisProcess.write(address, bytes)
-    }
-
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
-        ThisProcess.descriptor(number)
-    }
-
-    fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
-        ThisProcess.give(descriptor)
-    }
-
-    fn reserve(&self, len: usize) -> io::Result<usize> {
-        ThisProcess.reserve(len)
-    }
-
-    fn show(&self, range: Range<usize>, file: &File, offset: u64, writable: bool) -> io::Result<()> {
-        ThisProcess.show(range, file, offset, writable)
-    }
-
-    fn hide(&self, range: Range<usize>) -> io::Result<()> {
-        ThisProcess.hide(range)
-    }
-
-    fn freeze(&self, range: Range<usize>) -> io::Result<()> {
-        ThisProcess.freeze(range)
-    }
-
-    fn thaw(&self, start: usize) {
-        ThisProcess.thaw(start);
-    }
-
-    fn allow_stores(&self, range: Range<usize>) -> io::Result<()> {
-        ThisProcess.allow_stores(range)
-    }
-
-    fn detach(&self, range: Range<usize>, writable: bool) -> io::Result<()> {
-        ThisProcess.detach(range, writable)
-    }
-
-    fn blank(&self, range: Range<usize>) -> io::Result<()> {
-        ThisProcess.blank(range)
-    }
-
-    fn answer_for_function(&self, range: Range<usize>) -> io::Result<()> {
-        ThisProcess.answer_for_function(range)
-    }
-
-    fn release(&self, range: Range<usize>) {
-        ThisProcess.release(range);
-    }
-
-    fn adopt(&self, range: Range<usize>) -> io::Result<()> {
-        ThisProcess.adopt(range)
-    }
-
-    fn give_back(&self, range: Range<usize>, file: FileId) -> io::Result<()> {
-        ThisProcess.give_back(range, file)
-    }
-
-    fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {
-        ThisProcess.call(function, argument, caller)
     }
 }
 
@@ -173,7 +101,7 @@ fn adapter_of(bench: &Bench) -> D3DKMT_HANDLE {
 #[test]
 fn an_adapter_is_reset_while_a_call_waits_for_memory_of_its_program_and_the_call_goes_on_after_it() {
     let bench = bench_that_resets_the_adapter();
-    let (app, memory) = (App::new(&bench), Arc::<Absent>::default());
+    let (app, memory) = (App::new(&bench), Elsewhere::new(Absent::default()));
     let queue = app.queue(&bench);
     let slow = Process::elsewhere(&bench.machine, "slow", 77, Arc::clone(&memory) as Arc<dyn UserSpace>, 0);
     let mut args = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: bench.luid, hAdapter: 0 };
@@ -188,7 +116,7 @@ fn an_adapter_is_reset_while_a_call_waits_for_memory_of_its_program_and_the_call
         eventually("the call waits", || memory.is_wanted());
         until_reset(&bench);
         eventually("the doorbell says so", || queue.status() == ABORT);
-        memory.give();
+        memory.come();
         assert_eq!(waiting.join().unwrap(), STATUS_SUCCESS, "the call goes on");
     });
     slow.exit();
@@ -200,7 +128,7 @@ fn an_adapter_is_reset_while_a_call_waits_for_memory_of_its_program_and_the_call
 #[test]
 fn an_adapter_is_reset_while_the_end_of_a_process_waits_for_a_call_that_waits_for_memory() {
     let bench = bench_that_resets_the_adapter();
-    let (app, memory) = (App::new(&bench), Arc::<Absent>::default());
+    let (app, memory) = (App::new(&bench), Elsewhere::new(Absent::default()));
     let _queue = app.queue(&bench);
     let slow = Process::elsewhere(&bench.machine, "slow", 77, Arc::clone(&memory) as Arc<dyn UserSpace>, 0);
     let mut args = D3DKMT_CREATEALLOCATION::zeroed();
@@ -229,7 +157,7 @@ fn an_adapter_is_reset_while_the_end_of_a_process_waits_for_a_call_that_waits_fo
             call(thunks().D3DKMTOpenAdapterFromLuid, open).err() == Some(STATUS_ACCESS_DENIED)
         });
         until_reset(&bench);
-        memory.give();
+        memory.come();
         assert!(!waiting.join().unwrap().is_success(), "the process has ended");
         ending.join().unwrap();
     });

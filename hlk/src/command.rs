@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use campanile_conformance::kmt::Kmt;
@@ -75,6 +75,9 @@ pub struct Selection {
     /// What random cases are drawn from; the same seed draws the same.
     #[arg(long, value_name = "SEED", default_value_t = campanile_conformance::seed::DEFAULT)]
     pub seed: u64,
+    /// Runs so many cases at a time, each in a process of its own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub jobs: u32,
 }
 
 /// The driver under test, for the report.
@@ -190,7 +193,7 @@ fn run_one(name: &str, selection: &Selection, found: &Found) -> u8 {
 }
 
 /// Asks a machine what it has counted since it was asked last.
-pub type Counting<'c> = &'c dyn Fn() -> Result<Counts, String>;
+pub type Counting<'c> = &'c (dyn Fn() -> Result<Counts, String> + Sync);
 
 /// Runs the cases as programs of the machine that is served at a socket and asked by `counting` after each, or the one of a name in this process; returns the
 /// exit code.
@@ -271,6 +274,77 @@ fn tell(found: &Found, lines: Result<Vec<String>, String>) -> u8 {
     }
 }
 
+/// A run of cases in processes of their own.
+struct Run<'r> {
+    selection: &'r Selection,
+    again: &'r Again,
+    /// Asks the machine what it has counted, after each case or, if several run at a time, after all of them; `None` where nobody counts.
+    counting: Option<Counting<'r>>,
+    /// Cases that are to run.
+    cases: usize,
+    next: AtomicUsize,
+    /// Held while an outcome is told.
+    done: Mutex<Report<Driver>>,
+}
+
+impl Run<'_> {
+    fn is_beside_others(&self) -> bool {
+        self.selection.jobs > 1
+    }
+
+    /// Runs cases that no other thread runs, until there are none.
+    fn work(&self, cases: &[&Listed]) {
+        while let Some(case) = cases.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let about = case.about();
+            if std::io::stderr().is_terminal() {
+                eprint!(
+                    "\r\x1b[K{} of {}  {}",
+                    self.next.load(Ordering::Relaxed).min(self.cases),
+                    self.cases,
+                    about.name
+                );
+            }
+            self.add(self.outcome(case, &about));
+        }
+    }
+
+    fn outcome(&self, case: &Listed, about: &About) -> CaseReport {
+        match case {
+            Listed::Thunks(..) => {
+                let mut outcome = apart::run(about, self.again, Duration::from_secs(self.selection.timeout));
+                if let Some(counting) = self.counting.filter(|_| !self.is_beside_others()) {
+                    outcome = outcome.counted(counting());
+                }
+                if outcome.status == Status::Failed {
+                    outcome.replay = Some(format!("hlk --filter {} --seed {}", about.name, self.selection.seed));
+                }
+                outcome
+            }
+            Listed::Inside(case) => CaseReport::new(about, Status::Skipped, Duration::ZERO, Some(case.why())),
+        }
+    }
+
+    fn add(&self, outcome: CaseReport) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K");
+        }
+        if !self.selection.json {
+            print(&outcome.line());
+        }
+        done.add(outcome);
+    }
+
+    /// What the machine made good while several cases ran at a time is of all of them, and fails the run.
+    fn add_counts(&self) {
+        let Some(counting) = self.counting.filter(|_| self.is_beside_others()) else { return };
+        let together = CaseReport::of_all(counting());
+        if together.status == Status::Failed {
+            self.add(together);
+        }
+    }
+}
+
 fn run_all(
     selection: &Selection,
     selected: &[Listed],
@@ -278,35 +352,23 @@ fn run_all(
     (again, counting): (&Again, Option<Counting<'_>>),
 ) -> u8 {
     let run_info = RunInfo { filter: selection.filter.clone(), rounds: selection.repeat, ..RunInfo::default() };
-    let mut done = Report::new(Driver { driver: found.to_string() }, run_info);
-    let rounds = selection.repeat as usize;
-    let live = std::io::stderr().is_terminal();
-    for (number, case) in (0..rounds).flat_map(|_| selected).enumerate() {
-        let about = case.about();
-        if live {
-            eprint!("\r\x1b[K{} of {}  {}", number + 1, selected.len() * rounds, about.name);
-        }
-        let mut outcome = match case {
-            Listed::Thunks(..) => {
-                let outcome = apart::run(&about, again, Duration::from_secs(selection.timeout));
-                match counting {
-                    Some(counting) => outcome.counted(counting()),
-                    None => outcome,
-                }
-            }
-            Listed::Inside(case) => CaseReport::new(&about, Status::Skipped, Duration::ZERO, Some(case.why())),
-        };
-        if outcome.status == Status::Failed {
-            outcome.replay = Some(format!("hlk --filter {} --seed {}", about.name, selection.seed));
-        }
-        if live {
-            eprint!("\r\x1b[K");
-        }
-        if !selection.json {
-            print(&outcome.line());
-        }
-        done.add(outcome);
-    }
+    let cases: Vec<&Listed> = (0..selection.repeat).flat_map(|_| selected).collect();
+    let run = Run {
+        selection,
+        again,
+        counting,
+        cases: cases.len(),
+        next: AtomicUsize::new(0),
+        done: Mutex::new(Report::new(Driver { driver: found.to_string() }, run_info)),
+    };
+    std::thread::scope(|scope| {
+        let work = || run.work(&cases);
+        // A host without a thread for it has fewer at a time.
+        (1..selection.jobs).for_each(|_| drop(std::thread::Builder::new().spawn_scoped(scope, work)));
+        work();
+    });
+    run.add_counts();
+    let done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
     print(&if selection.json { done.to_json() } else { done.summary() });
     if let Some(path) = &selection.junit
         && let Err(error) = junit::write(path, "hlk", done.cases.iter().map(CaseReport::outcome))

@@ -11,6 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 use crate::bus::trap;
 use crate::fault::frozen;
@@ -40,6 +41,31 @@ impl FileId {
     }
 }
 
+/// Whoever has to know that a thread waits for a process, and for nothing else.
+pub trait Waiting: Send + Sync {
+    /// The thread begins to wait.
+    fn begins(&self);
+
+    /// It goes on.
+    fn ends(&self);
+}
+
+/// Does what waits for a process, of which `told` is told.
+pub fn while_waiting<T>(told: Option<&dyn Waiting>, wait: impl FnOnce() -> T) -> T {
+    /// Goes on also by a panic.
+    struct Waits<'a>(Option<&'a dyn Waiting>);
+
+    impl Drop for Waits<'_> {
+        fn drop(&mut self) {
+            self.0.inspect(|told| told.ends());
+        }
+    }
+
+    told.inspect(|told| told.begins());
+    let _waits = Waits(told);
+    wait()
+}
+
 /// The operations of the kernel in the user-mode side of a process.
 ///
 /// Ranges are whole pages of one reservation. A range that was reserved belongs to the kernel until it is released: user mode uses the addresses, and
@@ -50,6 +76,9 @@ pub trait UserSpace: Send + Sync {
     fn waits(&self) -> bool {
         false
     }
+
+    /// Whoever waits for the process does so by [`while_waiting`] of this, from now on. Called once, before anything is asked.
+    fn wait_by(&self, _told: Arc<dyn Waiting>) {}
 
     /// All that is asked of the process from now on, until [`UserSpace::end_joint_limit`], has together the time that one answer has: everybody waits for it. These
     /// calls nest.

@@ -10,7 +10,7 @@ pub(super) const ASKERS_MAX: usize = 16;
 
 struct Asker {
     stream: UnixStream,
-    /// When it was connected or answered last, in the order of such events; `None` while it is answered.
+    /// When it was connected or its last answer was there, in the order of such events; `None` while an answer is made.
     silent_since: Option<u64>,
     /// It was closed for another one, and its thread is about to end.
     closed: bool,
@@ -77,7 +77,7 @@ impl Askers {
 }
 
 impl Place<'_> {
-    /// Answers, during which the place is not taken away.
+    /// Makes an answer, during which the place is not taken away.
     pub(super) fn answering<T>(&self, answer: impl FnOnce() -> T) -> T {
         self.set(|_| None);
         let answered = answer();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use campanile_conformance::report::Counts;
 use campanile_conformance::simulated::describe;
 use campanile_device::FaultId;
-use dxgkrnl::{Machine, SystemSleep};
+use dxgkrnl::{Machine, PnpError, SystemSleep};
 use testbed::programs::{Pids, PrivateListener, Stop};
 use testbed::sandbox;
 use testbed::setup::{FaultOption, MachineOptions, System};
@@ -22,8 +22,11 @@ use super::recorder::Recorder;
 
 /// Longest line of a question, in bytes.
 const LINE_MAX: u64 = 4096;
-/// The time that an asker may take to take an answer.
+/// The time that an asker may take to take an answer, beside a second for each [`BYTES_A_SECOND`] of it.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
+const BYTES_A_SECOND: usize = 1 << 20;
+/// Bytes that are sent at a time: the host waits for room once for them.
+const CHUNK: usize = 1 << 14;
 /// Error message for a request about an adapter that was pulled out.
 const GONE: &str = "no adapter is there; `campanile ctl plug-in` plugs one in";
 
@@ -147,7 +150,7 @@ impl Desk {
         };
         // A program that waits for its work asks for nothing more.
         machine.wake_for_work();
-        done.map(|()| Answer::Done).map_err(|error| error.to_string())
+        done.map(|()| Answer::Done).map_err(|error| not_powered(&error))
     }
 
     fn sleep_engine(&self, node: u32, physical_adapter: u32) -> Result<Answer, String> {
@@ -208,8 +211,8 @@ impl Desk {
         Ok((answer, Vec::new()))
     }
 
-    /// Answers one line.
-    fn answer_line(&self, line: &str, mut stream: &UnixStream) -> io::Result<()> {
+    /// The answer to one line, with the bytes that follow it.
+    fn answer_line(&self, line: &str) -> io::Result<Vec<u8>> {
         let asked = serde_json::from_str(line).map_err(|error| format!("this is no question: {error}"));
         let (answer, bytes) = match asked.and_then(|question| self.answer(question)) {
             Ok(answered) => answered,
@@ -217,25 +220,60 @@ impl Desk {
         };
         let mut said = serde_json::to_vec(&answer)?;
         said.push(b'\n');
-        stream.write_all(&said)?;
-        stream.write_all(&bytes)
+        said.extend(bytes);
+        Ok(said)
     }
 
     /// Answers until the asker has gone.
     fn converse(&self, stream: &UnixStream, place: &Place<'_>) -> io::Result<()> {
-        stream.set_write_timeout(Some(TAKE_LIMIT))?;
         let mut lines = BufReader::new(stream);
         loop {
             let mut line = String::new();
             if (&mut lines).take(LINE_MAX).read_line(&mut line)? == 0 {
                 return Ok(());
             }
-            place.answering(|| self.answer_line(&line, stream))?;
+            // One that takes its time to read is silent, and gives its place up when somebody else wants it.
+            let said = place.answering(|| self.answer_line(&line))?;
+            send_within(stream, &said, TAKE_LIMIT + Duration::from_secs((said.len() / BYTES_A_SECOND) as u64))?;
             // What is no whole line has no end that could be found.
             if !line.ends_with('\n') {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Sends all of some bytes.
+///
+/// # Errors
+/// The other end is gone, or has not taken them all in time: [`io::ErrorKind::TimedOut`] or [`io::ErrorKind::WouldBlock`].
+fn send_within(mut stream: &UnixStream, mut bytes: &[u8], limit: Duration) -> io::Result<()> {
+    let until = Instant::now() + limit;
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        let (chunk, _) = bytes.split_at(bytes.len().min(CHUNK));
+        match stream.write(chunk) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Why an adapter did not change its power state, and what to do.
+fn not_powered(error: &PnpError) -> String {
+    match error {
+        PnpError::Busy => format!(
+            "{error}, and an adapter leaves D0 only while nobody uses it: let the programs finish or pause, see `campanile ctl look`, and ask again; \
+             it enters D3 by itself when it has been idle for the time of `campanile machine --idle-time`"
+        ),
+        _ => error.to_string(),
     }
 }
 
@@ -286,4 +324,30 @@ fn refuse(mut stream: &UnixStream, why: &str) {
     line.push(b'\n');
     // One that has gone needs no reason. The first line that is sent fits the socket.
     let _ = stream.write_all(&line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adapter_that_is_in_use_is_no_dead_end() {
+        let told = not_powered(&PnpError::Busy);
+        assert!(told.contains("ctl look") && told.contains("ask again") && told.contains("--idle-time"), "{told}");
+    }
+
+    /// Something is taken all the time, and never all of it.
+    #[test]
+    fn an_answer_that_is_taken_slowly_is_given_up() {
+        let (machine, asker) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            let sent = scope.spawn(move || send_within(&machine, &vec![0; 256 << 20], Duration::from_millis(300)));
+            let mut few = [0; 64];
+            while (&asker).read(&mut few).unwrap() > 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let kind = sent.join().unwrap().unwrap_err().kind();
+            assert!(matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{kind:?}");
+        });
+    }
 }

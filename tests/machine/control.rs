@@ -1,5 +1,6 @@
 //! Looking on at a machine that is served, and interfering with it: `campanile top`, `ctl` and `timeline --live`.
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -65,6 +66,40 @@ fn cases_on_a_served_machine_show_what_it_is_and_fail_on_what_it_makes_good() {
     assert_eq!((code, &healed["status"]), (Some(1), &"failed".into()), "{healed}");
     assert!(healed["rescues"]["unreported-signal"].as_u64() > Some(0), "{healed}");
     assert_eq!(healed["machine"]["faults"][0], "lost-interrupts=5%", "{healed}");
+}
+
+/// Each is a program of the machine. What the machine makes good cannot be told to be of one of them, and fails the run.
+#[test]
+fn conformance_cases_run_beside_each_other_on_one_machine() {
+    let machine = Machine::serve("hlk-jobs", &["--quiet"]);
+    let run = || {
+        let words =
+            ["hlk", "--json", "--filter", "NativeFence.EventIsSetWhenTheValueComes", "--repeat", "12", "--jobs", "4"];
+        let output = machine.tool(&words);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (output.status.code(), report)
+    };
+    let (code, sound) = run();
+    assert_eq!((code, &sound["passed"], &sound["failed"]), (Some(0), &12.into(), &0.into()), "{sound}");
+    machine.printed(&["ctl", "fault", "lost-interrupts=50%"]);
+    let (code, healed) = run();
+    assert_eq!((code, &healed["passed"], &healed["failed"]), (Some(1), &12.into(), &1.into()), "{healed}");
+    let told = healed["cases"].as_array().and_then(|cases| cases.last()).expect("outcomes");
+    assert!(told["rescues"]["unreported-signal"].as_u64() > Some(0), "{told}");
+}
+
+/// What a case expects of figures holds while other programs have figures of their own.
+#[test]
+fn cases_of_statistics_hold_beside_each_other() {
+    let machine = Machine::serve("statistics", &["--quiet"]);
+    let output = machine.tool(&["hlk", "--json", "--filter", "Statistics.", "--repeat", "3", "--jobs", "6"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cases = report["cases"].as_array().expect("outcomes");
+    let failed: Vec<_> = cases.iter().filter(|case| case["status"] == "failed").collect();
+    assert!(failed.is_empty() && output.status.code() == Some(0), "{failed:?}");
+    let about_memory =
+        |case: &&Value| case["name"].as_str().is_some_and(|name| name.ends_with("MemoryFollowsResidency"));
+    assert_eq!(cases.iter().filter(about_memory).filter(|case| case["status"] == "passed").count(), 3);
 }
 
 #[test]
@@ -304,6 +339,33 @@ fn askers_that_ask_nonsense_or_too_much_are_refused_and_others_are_answered() {
     drop(silent);
     let _open = connect();
     assert_eq!(machine.stop(), (Some(0), String::new()), "an asker who is connected does not block the machine");
+}
+
+/// As many askers as there may be have asked a lot, and take no answer: whoever comes has the place of one of them.
+#[test]
+fn askers_that_do_not_take_their_answers_keep_nobody_out() {
+    const ASKERS: usize = 16;
+    let machine = Machine::serve("slow", &["--quiet"]);
+    let slow: Vec<UnixStream> = (0..ASKERS)
+        .map(|_| {
+            let asker = UnixStream::connect(path_of(&machine.socket)).expect("a connection");
+            (&asker).write_all("\"look\"\n".repeat(4000).as_bytes()).expect("they are taken");
+            asker
+        })
+        .collect();
+    let waiting = || -> Vec<u64> {
+        slow.iter().map(|asker| rustix::io::ioctl_fionread(asker).expect("a count of bytes")).collect()
+    };
+    let before = RefCell::new(waiting());
+    machine.until("each has been sent what the host takes for it", |_| {
+        let now = waiting();
+        // A tool that has just gone may have had the place of one of them.
+        let many = now.iter().filter(|bytes| **bytes > 10_000).count() >= ASKERS - 1;
+        before.replace(now.clone()) == now && many
+    });
+    machine.printed(&["ctl", "look"]);
+    drop(slow);
+    assert_eq!(machine.stop(), (Some(0), String::new()));
 }
 
 #[test]

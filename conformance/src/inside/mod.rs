@@ -89,6 +89,7 @@ mod scale;
 mod scheduling;
 mod scheduling_priorities;
 mod shared_resource;
+mod statistics;
 mod submission;
 mod surprise;
 mod suspended_process;
@@ -138,6 +139,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     debug_name::CASES,
     kernel_descriptor::CASES,
     shared_resource::CASES,
+    statistics::CASES,
     queue::CASES,
     doorbell::CASES,
     doorbell_resize::CASES,

@@ -506,8 +506,7 @@ impl Adapter {
     pub(crate) fn stop(&self) {
         // What follows needs the hardware, unless there is none any more.
         self.wake(|| ());
-        let processes = self.scheduler().map(|vidsch| vidsch.processes()).unwrap_or_default();
-        let _limit = JointLimit::of(processes.into_iter().map(|process| Arc::clone(process.kept.user())));
+        let _limit = self.joint_limit();
         self.end();
         if let Some(vidsch) = self.scheduler() {
             vidsch.stop();
@@ -534,6 +533,12 @@ impl Adapter {
                 .verifier()
                 .log(format!("StopDevice left {acquired} handles of DxgkCbAcquireHandleData unreleased"));
         }
+    }
+
+    /// All answers of a process that uses the adapter have one limit together while the answer exists.
+    pub(crate) fn joint_limit(&self) -> JointLimit {
+        let processes = self.scheduler().map(|vidsch| vidsch.processes()).unwrap_or_default();
+        JointLimit::of(processes.into_iter().map(|process| Arc::clone(process.kept.user())))
     }
 
     fn check_leftovers(&self, link: &Link) {

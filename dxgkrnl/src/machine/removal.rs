@@ -47,6 +47,7 @@ impl Machine {
     /// The adapter is not started, or the machine stopped.
     pub fn surprise_remove(&self, luid: LUID) -> Result<(), PnpError> {
         let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
+        let _limit = adapter.joint_limit();
         // Before anything is waited for: a thread that blocks plug and play may be waiting for the function.
         adapter.surprise_remove();
         let gone = adapter.pulled_out();

@@ -66,7 +66,7 @@ impl Platform {
     }
 
     /// The power gate, which whoever calls DDIs enters.
-    pub(crate) fn gate(&self) -> &PowerGate {
+    pub(crate) fn gate(&self) -> &Arc<PowerGate> {
         &self.parts.gate
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nt::lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use nt::user_space::{Waiting, while_waiting};
 
 use super::Platform;
 use crate::rank;
@@ -110,12 +111,18 @@ impl Drop for Passed<'_> {
     }
 }
 
-/// A thread waits for a program until this is dropped.
-struct Away<'a>(&'a Inside);
+/// A thread that is inside is away while it waits.
+impl Waiting for PowerGate {
+    fn begins(&self) {
+        if IS_INSIDE.get() {
+            self.inside.go_away();
+        }
+    }
 
-impl Drop for Away<'_> {
-    fn drop(&mut self) {
-        self.0.come_back();
+    fn ends(&self) {
+        if IS_INSIDE.get() {
+            self.inside.come_back();
+        }
     }
 }
 
@@ -147,12 +154,7 @@ impl PowerGate {
     /// Does what waits for a program, or for a thread that may wait for one. An adapter may be reset meanwhile, and only that: no device changes its power state, and
     /// the caller goes on after the reset.
     pub(crate) fn away<T>(&self, act: impl FnOnce() -> T) -> T {
-        if !IS_INSIDE.get() {
-            return act();
-        }
-        self.inside.go_away();
-        let _away = Away(&self.inside);
-        act()
+        while_waiting(Some(self), act)
     }
 
     /// For whoever resets an adapter and has [barred](PowerGate::bar) the gate: nobody uses a device until the answer is dropped. `None` while somebody does.

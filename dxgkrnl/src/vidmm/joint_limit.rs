@@ -13,9 +13,8 @@ pub(crate) struct JointLimit(Vec<Arc<dyn UserSpace>>);
 
 impl JointLimit {
     /// Begins it for processes, each of which may be named more than once.
-    pub(crate) fn of(processes: impl Iterator<Item = Arc<dyn UserSpace>>) -> Self {
-        let by_address: BTreeMap<_, _> = processes.map(|process| (address(&process), process)).collect();
-        let processes: Vec<_> = by_address.into_values().collect();
+    pub(crate) fn of(processes: impl IntoIterator<Item = Arc<dyn UserSpace>>) -> Self {
+        let processes: Vec<_> = processes.into_iter().collect();
         processes.iter().for_each(|process| process.begin_joint_limit());
         Self(processes)
     }
@@ -27,22 +26,21 @@ impl Drop for JointLimit {
     }
 }
 
-fn address(process: &Arc<dyn UserSpace>) -> *const () {
-    Arc::as_ptr(process).cast()
-}
-
 /// Does `act` with each of `items`, which has it ask the processes that `processes` tells: those of different processes beside each other, as far as the host has threads,
-/// and those of one in turn.
-pub(super) fn beside_each_other<T: Send, R: Send>(
-    items: Vec<T>,
+/// those of one in turn, and on this thread those for which nobody waits.
+pub(crate) fn beside_each_other<T: Send, R: Send>(
+    items: impl IntoIterator<Item = T>,
     processes: impl Fn(&T) -> Vec<Arc<dyn UserSpace>>,
     act: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
-    let _limit = JointLimit::of(items.iter().flat_map(&processes));
-    let mut of_processes: BTreeMap<_, Vec<T>> = BTreeMap::new();
+    let mut limits = Vec::new();
+    let mut of_processes: BTreeMap<*const (), Vec<T>> = BTreeMap::new();
     for item in items {
-        let first = processes(&item).first().map_or(std::ptr::null(), address);
-        of_processes.entry(first).or_default().push(item);
+        let processes = processes(&item);
+        let first = processes.iter().find(|process| process.waits());
+        let place = first.map_or(std::ptr::null(), |process| Arc::as_ptr(process).cast());
+        of_processes.entry(place).or_default().push(item);
+        limits.push(JointLimit::of(processes));
     }
     let further = of_processes.len().saturating_sub(1);
     let left: Mutex<Vec<Vec<T>>> = Mutex::new(of_processes.into_values().collect());

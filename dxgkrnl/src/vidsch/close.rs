@@ -7,15 +7,18 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nt::lock::{Mutex, lock};
+use nt::user_space::UserSpace;
 use wddm_ddi::status::*;
 
 use crate::port::{IdleEngines, Port};
 use crate::rank;
+use crate::vidmm::joint_limit::beside_each_other;
 use crate::vidsch::{Device, DeviceError};
 
 use super::VidSch;
 use super::active::Active;
 use super::deadline::Waiter;
+use super::doorbell::Doorbell;
 use super::fence::Fence;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
@@ -506,7 +509,8 @@ impl VidSch {
 
     /// Disconnects every doorbell.
     pub(crate) fn disconnect_everything(&self) {
-        self.doorbells.all().iter().for_each(|doorbell| doorbell.disconnect());
+        let user = |doorbell: &Arc<Doorbell>| vec![user_of(doorbell.queue().context().device())];
+        beside_each_other(self.doorbells.all(), user, |doorbell| doorbell.disconnect());
     }
 
     /// Waits until every packet that was submitted has ended; false if one does not in time.
@@ -526,38 +530,37 @@ impl VidSch {
             node.state().abandon();
             node.announce();
         }
-        for context in self.contexts.all() {
-            self.lose_device(context.device(), DeviceError::Stopped);
-        }
-        for context in self.packet_contexts.all() {
-            self.lose_device(context.device(), DeviceError::Stopped);
-        }
+        self.lose_everything();
         // Of devices without a context.
         for open in self.fences.all().into_iter().flat_map(|fence| fence.opened()) {
             open.end(STATUS_DEVICE_REMOVED);
         }
     }
 
-    /// The adapter stops: every device is lost and its objects leave the driver.
-    pub(super) fn close_everything(&self) {
-        let contexts = self.contexts.all();
-        for context in &contexts {
-            self.lose_device(context.device(), DeviceError::Stopped);
-        }
-        for context in contexts.iter().rev() {
-            context.destroy();
-        }
-        let contexts = self.packet_contexts.all();
-        for context in &contexts {
-            self.lose_device(context.device(), DeviceError::Stopped);
-        }
-        for context in contexts.iter().rev() {
-            context.destroy();
-        }
-        for fence in self.fences.all() {
-            fence.abandon();
-        }
+    /// Every device that has a context is lost.
+    fn lose_everything(&self) {
+        let (contexts, packet_contexts) = (self.contexts.all(), self.packet_contexts.all());
+        let of_contexts = contexts.iter().map(|context| context.device());
+        let devices = of_contexts.chain(packet_contexts.iter().map(|context| context.device()));
+        let lose = |device: &Arc<Device>| self.lose_device(device, DeviceError::Stopped);
+        beside_each_other(devices, |device| vec![user_of(device)], lose);
     }
+
+    /// The adapter stops: every device is lost and its objects leave the driver, newest first.
+    pub(super) fn close_everything(&self) {
+        self.lose_everything();
+        let contexts = self.contexts.all().into_iter().rev();
+        beside_each_other(contexts, |context| vec![user_of(context.device())], |context| context.destroy());
+        let contexts = self.packet_contexts.all().into_iter().rev();
+        beside_each_other(contexts, |context| vec![user_of(context.device())], |context| context.destroy());
+        let users = |fence: &Arc<Fence>| fence.opened().iter().filter_map(|open| open.user()).collect();
+        beside_each_other(self.fences.all(), users, |fence| fence.abandon());
+    }
+}
+
+/// The user-mode side of the process of a device.
+fn user_of(device: &Device) -> Arc<dyn UserSpace> {
+    Arc::clone(device.process.kept.user())
 }
 
 /// Adds a name and a value to a sum, in whichever order they come.

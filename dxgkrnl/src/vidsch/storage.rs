@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nt::lock::{Mutex, lock};
+use nt::user_space::UserSpace;
 use wddm_ddi::km::{D3DDDI_NATIVEFENCE_TYPE, DXGKARG_FENCESTORAGEVALUETYPE};
 use wddm_ddi::status::{STATUS_DRIVER_INTERNAL_ERROR, STATUS_NO_MEMORY};
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
@@ -186,6 +187,13 @@ pub(crate) struct View {
     /// Rights of the GPU to the current values; `None` if it has no addresses of them.
     protection: Option<Protection>,
     owner: Arc<ProcessAdapter>,
+}
+
+impl View {
+    /// The user-mode side of the process that sees the pages.
+    pub(super) fn user(&self) -> Arc<dyn UserSpace> {
+        Arc::clone(self.owner.kept.user())
+    }
 }
 
 impl Drop for View {

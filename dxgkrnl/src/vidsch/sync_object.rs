@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use nt::lock::{Mutex, lock};
+use nt::user_space::UserSpace;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
 
@@ -81,6 +82,11 @@ impl SyncObject {
             waiters_stay: AtomicBool::new(fence.waiters_stay()),
             lingering: Arc::clone(&device.process.lingering),
         })
+    }
+
+    /// The user-mode side of the process that sees its values, unless it is closed.
+    pub(super) fn user(&self) -> Option<Arc<dyn UserSpace>> {
+        lock(&self.view).as_ref().map(|view| view.user())
     }
 
     /// The fence.

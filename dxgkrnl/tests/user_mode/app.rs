@@ -1,5 +1,7 @@
 //! Processes, devices, fences and queues as an application makes them, and the machine they run on.
 
+pub(crate) mod elsewhere;
+
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -167,13 +169,17 @@ unsafe impl Sync for Fence {}
 
 impl App {
     pub(crate) fn new(bench: &Bench) -> Self {
-        let process = Process::new(&bench.machine, "test");
-        let _attached = process.attach();
+        Self::of(Process::new(&bench.machine, "test"), bench)
+    }
+
+    pub(crate) fn of(process: Arc<Process>, bench: &Bench) -> Self {
+        let attached = process.attach();
         let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: bench.luid, hAdapter: 0 };
         let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, open).unwrap().hAdapter;
         let mut args = D3DKMT_CREATEDEVICE::zeroed();
         args.u.hAdapter = adapter;
         let device = call(thunks().D3DKMTCreateDevice, args).unwrap().hDevice;
+        drop(attached);
         Self { process, device }
     }
 

@@ -11,5 +11,6 @@ mod kit;
 mod programs;
 mod served;
 mod stopped;
+mod stuck;
 mod thunks;
 mod toy;

@@ -186,7 +186,7 @@ fn sixty_four_programs_at_a_time_run_each_submission_once_and_leave_nothing() {
 
 /// True in a process of its own for a test that counts what its process has: the descriptors and threads of other tests are not among them. Elsewhere the test is run in such a
 /// process.
-fn is_alone(test: &str) -> bool {
+pub(crate) fn is_alone(test: &str) -> bool {
     const ALONE: &str = "CAMPANILE_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
         return true;
@@ -366,36 +366,6 @@ fn a_program_that_gives_the_machine_the_same_addresses_twice_is_killed() {
     assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
     let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Lied, .. });
     until("the machine says why", || served.events().iter().any(ended));
-}
-
-/// Calls that wait for memory of their program hold nothing that another program needs, and end with it.
-#[test]
-fn calls_whose_arguments_never_come_hold_nobody_up_and_end_with_their_program() {
-    let (Some(stuck), Some(program)) = (program("kmt/tests/c/stuck.c"), program(SUBMISSIONS)) else { return };
-    let served = Served::new("stuck", PROGRAMS);
-    let before = served.holdings();
-    let mut command = clean(&stuck);
-    command.env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut waiting = command.spawn().expect("a start");
-    let mut said = [0; 8];
-    waiting.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
-    if text(&said).starts_with("refused") {
-        assert!(waiting.wait().expect("an end").success());
-        eprintln!(
-            "calls that never end were not tried: this host has no kernel wait for a program (vm.unprivileged_userfaultfd)"
-        );
-        return;
-    }
-    assert_eq!(text(&said), "16 calls");
-    let wait = || threads().iter().filter(|name| *name == "program's call\n").count() >= 16;
-    until("each call waits", wait);
-    let output = clean(&program).arg("50").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
-    assert_eq!(text(&output.stdout), "50 submissions by doorbell, 0 notified, every byte verified\n");
-    drop(waiting.stdin.take());
-    assert!(waiting.wait().expect("an end").success());
-    let left = |event: &Event| matches!(event, Event::Left { .. });
-    until("both have left", || served.events().iter().filter(|event| left(event)).count() == 2);
-    assert_eq!(served.holdings(), before);
 }
 
 /// Thousands of calls whose answers nobody takes: the machine makes no more of them than it may at a time, ends the program when it has taken nothing for a while, and serves

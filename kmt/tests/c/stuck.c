@@ -1,6 +1,8 @@
 /*
  * A program whose calls of thunks never end, since nobody answers the faults of the memory that their arguments are in (userfaultfd): some when the machine reads them, the
  * others when it writes what the thunk has made. It says how many calls there are, and ends with its input; "refused" if the host lets no kernel wait for such a fault.
+ *
+ * With an argument a child by fork has the descriptor of the faults, too, and answers none: it keeps the calls waiting when this program has ended, until the input ends.
  */
 #include <campanile_gpu.h>
 #include <campanile_kmt.h>
@@ -84,7 +86,19 @@ static int open_faults(void)
     return faults >= 0 && ioctl(faults, UFFDIO_API, &api) == 0;
 }
 
-int main(void)
+/* Keeps the descriptor of the faults until the input ends. */
+static void keep_elsewhere(void)
+{
+    char byte;
+
+    if (fork() == 0) {
+        while (read(STDIN_FILENO, &byte, 1) > 0) {
+        }
+        _exit(EXIT_SUCCESS);
+    }
+}
+
+int main(int count_of_arguments, char **arguments)
 {
     struct campanile_allocation_data data = {CAMPANILE_MAGIC, CAMPANILE_PLACEMENT_SYSTEM, PAGE, 0, 0, {0}};
     D3DKMT_ADAPTERINFO found = {0};
@@ -109,6 +123,10 @@ int main(void)
     if (!open_faults()) {
         puts("refused");
         return EXIT_SUCCESS;
+    }
+    (void)arguments;
+    if (count_of_arguments > 1) {
+        keep_elsewhere();
     }
     list.Filter.IncludeComputeOnly = 1;
     list.NumAdapters = 1;
@@ -164,6 +182,9 @@ int main(void)
     UNWRITABLE(D3DKMTLock2, lock);
     printf("%d calls\n", count);
     fflush(stdout);
+    while (count_of_arguments > 1) {
+        pause();
+    }
     getchar();
     _exit(EXIT_SUCCESS);
 }

@@ -5,15 +5,16 @@
 //! [`remote`] has the messages.
 //!
 //! Layers, each of which uses only those after it: the socket ([`MachineServer`]) with those who have connected (`arrivals`) and the places of those who are
-//! served (`seats`), one program with the threads that make its calls (`program`, `calls`), its memory and addresses (`user_space`, `address_space`).
+//! served (`seats`), one program (`program`), its memory and addresses (`user_space`, `copies`, `address_space`), the threads that make its calls and copies (`workers`).
 
 mod address_space;
 mod arrivals;
-mod calls;
+mod copies;
 mod listener;
 mod program;
 mod seats;
 mod user_space;
+mod workers;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,7 +38,7 @@ pub use listener::{BindError, PrivateListener};
 use program::Program;
 use seats::Seats;
 
-/// How long a program may take to do what the machine asks of it, such as mapping an address, and to take what the machine sends.
+/// How long a program may take to do what the machine asks of it, such as mapping an address, to take what the machine sends, and to let a page of its memory be read or written.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// Programs that a machine serves at a time, unless it is told otherwise.
@@ -51,7 +52,9 @@ pub enum Event {
     /// A program has ended.
     Left { name: String, pid: i32 },
     /// A program was ended by the machine.
-    Ended { name: String, pid: i32, why: Fault },
+    Ended { name: String, pid: i32, why: Fault, end: End },
+    /// A program is gone, and the host waits still for pages of its memory, for so many copies that nobody wants any more. Told before its end is.
+    GivenUp { name: String, pid: i32, copies: usize },
     /// Somebody who connected is not served; 0 for a process that has no number here.
     Refused { pid: i32, why: Refusal },
 }
@@ -67,6 +70,20 @@ pub enum Fault {
     Closed,
     /// It said that it had taken addresses that it cannot have taken.
     Lied,
+    /// A page of its memory did not come for [`ANSWER_LIMIT`], for which somebody else has to answer: another process, or a file.
+    Withheld,
+}
+
+/// What became of a program that the machine ended. In any case its work is aborted, its connection is closed, and what it had is another program's to take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// It was killed.
+    #[default]
+    Killed,
+    /// The host lets the machine not kill it: it has taken credentials that it did not have when it connected.
+    NotAllowed,
+    /// It was killed, and a thread of it waits in the host's kernel for somebody else before it ends.
+    Lingers,
 }
 
 impl fmt::Display for Fault {
@@ -75,9 +92,22 @@ impl fmt::Display for Fault {
             Self::Malformed => "it sent what is no message",
             Self::Silent => "it did not answer in time",
             Self::Lied => "it gave the machine addresses that it cannot have taken",
+            Self::Withheld => "memory of it that the machine needed did not come in time; another process, or a file, has to answer for it",
             Self::Closed => {
                 "it closed its connection, or sent an empty message, and lived on, perhaps with memory of the machine"
             }
+        })
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Killed => "was killed",
+            Self::NotAllowed => {
+                "is served no more, and goes on without its connection, for it has taken other credentials and may not be killed"
+            }
+            Self::Lingers => "was killed and is served no more, though its end waits for somebody else",
         })
     }
 }
@@ -87,7 +117,13 @@ impl fmt::Display for Event {
         match self {
             Self::Connected { name, pid } => write!(f, "{name} ({pid}) has connected"),
             Self::Left { name, pid } => write!(f, "{name} ({pid}) has ended"),
-            Self::Ended { name, pid, why } => write!(f, "{name} ({pid}) was killed: {why}"),
+            Self::Ended { name, pid, why, end } => write!(f, "{name} ({pid}) {end}: {why}"),
+            Self::GivenUp { name, pid, copies } => {
+                write!(
+                    f,
+                    "{name} ({pid}) is gone, but {copies} copies of its memory wait for somebody else to answer for it"
+                )
+            }
             Self::Refused { pid, why } => write!(f, "process {pid} is not served: {}", why.text()),
         }
     }

@@ -14,9 +14,9 @@ use wddm_ddi::status::{
     NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_INTERNAL_ERROR, STATUS_PROCEDURE_NOT_FOUND,
 };
 
-use super::calls::Calls;
 use super::seats::Seat;
 use super::user_space::RemoteProgram;
+use super::workers::Workers;
 use super::{Event, Fault, Observer, Pids, Stop, refuse};
 
 /// How often the machine looks whether a program has become another one, of which the socket tells nothing while a child by fork has it.
@@ -37,7 +37,7 @@ enum Next {
 pub(super) struct Program {
     channel: Arc<Channel>,
     remote: Arc<RemoteProgram>,
-    calls: Arc<Calls>,
+    calls: Arc<Workers<Call>>,
 }
 
 /// Tells a program what a call came to. If the machine stops meanwhile, that is what it came to: what the end of its process made of the call
@@ -65,7 +65,7 @@ impl Program {
         (observer, pids): (&Observer, &Pids),
     ) {
         let (number, channel) = (pid.as_raw_nonzero().get(), Arc::clone(seat.channel()));
-        let remote = match RemoteProgram::new(Arc::clone(&channel), pid, hello) {
+        let remote = match RemoteProgram::new(Arc::clone(&channel), pid, hello, seat.given_up()) {
             Ok(remote) => Arc::new(remote),
             // Nobody is left who could be told.
             Err(None) => return,
@@ -86,14 +86,20 @@ impl Program {
         pids.lock().insert(process.id(), number);
         let caller = Arc::clone(&process);
         let (answers, asked) = (Arc::clone(&channel), Arc::clone(&remote));
-        let calls = Calls::new(Box::new(move |call| make(&caller, &answers, &asked, call)));
+        let calls = Workers::new("program's call", Box::new(move |call| make(&caller, &answers, &asked, call)));
         let program = Self { channel, remote, calls };
         program.serve(seat, stop);
         process.terminate();
         program.calls.close();
         pids.lock().remove(&process.id());
-        let ended = |why| Event::Ended { name: name.clone(), pid: number, why };
-        observer(&program.remote.fault().map_or_else(|| Event::Left { name: name.clone(), pid: number }, ended));
+        let copies = program.remote.copies_given_up();
+        if copies > 0 {
+            observer(&Event::GivenUp { name: name.clone(), pid: number, copies });
+        }
+        observer(&match program.remote.fault() {
+            Some((why, end)) => Event::Ended { name, pid: number, why, end },
+            None => Event::Left { name, pid: number },
+        });
     }
 
     /// Returns when the program has no memory of the machine any more, or the machine is about to stop.

@@ -8,9 +8,12 @@ use remote::wire::Refusal;
 use rustix::process::Pid;
 
 use super::address_space::AddressSpace;
+use super::copies::GivenUp;
 
 /// Places that one process may have: its own, and those of the programs that it was before exec, until these have been taken down.
 const OF_PROCESS: usize = 4;
+/// Copies that are given up and not at an end, each of which has a thread: while there are so many nobody gets a place.
+const GIVEN_UP_MAX: usize = 1024;
 
 /// The owner of a place.
 #[derive(Clone, Debug)]
@@ -46,6 +49,7 @@ impl Taken {
 pub(super) struct Seats {
     taken: Mutex<Taken>,
     fewer: Condvar,
+    given_up: GivenUp,
 }
 
 /// A place, which is given back when this is dropped.
@@ -63,6 +67,11 @@ impl Seat {
         &self.channel
     }
 
+    /// The copies that programs have left behind, in any of the places.
+    pub(super) fn given_up(&self) -> GivenUp {
+        self.seats.given_up.clone()
+    }
+
     /// True once the process is another program, or none.
     pub(super) fn is_left(&self) -> bool {
         self.space.as_ref().is_some_and(|space| !space.is_there())
@@ -77,8 +86,12 @@ impl Seats {
     /// Takes a place of `limit` for a process.
     ///
     /// # Errors
-    /// [`Refusal::Twice`] if the process has a connection that is open, or [`OF_PROCESS`] of them; [`Refusal::Full`].
+    /// [`Refusal::Twice`] if the process has a connection that is open, or [`OF_PROCESS`] of them; [`Refusal::Full`]; [`Refusal::Threads`] if
+    /// [`GIVEN_UP_MAX`] copies are given up.
     pub(super) fn take(self: &Arc<Self>, limit: usize, pid: Pid, channel: &Arc<Channel>) -> Result<Seat, Refusal> {
+        if self.given_up.count() >= GIVEN_UP_MAX {
+            return Err(Refusal::Threads);
+        }
         let space = AddressSpace::of(pid).ok().map(Arc::new);
         let mut taken = self.lock();
         loop {
@@ -121,6 +134,10 @@ impl Drop for Seat {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::super::copies::Copies;
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -150,5 +167,28 @@ mod tests {
         let closed: Vec<_> = (0..OF_PROCESS).map(|_| pair().0).collect();
         let _all: Vec<_> = closed.iter().map(|closed| seats.take(64, pid(9), closed).expect("a place")).collect();
         assert_eq!(seats.take(64, pid(9), &third).err(), Some(Refusal::Twice), "no more before one is taken down");
+    }
+
+    #[test]
+    fn nobody_gets_a_place_while_too_many_copies_wait_that_programs_have_left_behind() {
+        let seats = Arc::new(Seats::default());
+        let (channel, _open) = pair();
+        let copies = Copies::new(seats.given_up.clone());
+        let (answer, answered) = mpsc::channel::<()>();
+        let answered = Arc::new(Mutex::new(answered));
+        for _ in 0..GIVEN_UP_MAX {
+            let answered = Arc::clone(&answered);
+            let waits = move || {
+                let _ = answered.lock().unwrap().recv();
+                Ok(Vec::new())
+            };
+            assert!(copies.make(Duration::ZERO, waits).is_none());
+        }
+        drop(seats.take(1, pid(7), &channel).expect("none is given up"));
+        copies.give_up();
+        assert_eq!(seats.take(1, pid(7), &channel).err(), Some(Refusal::Threads));
+        drop(answer);
+        assert_eq!(copies.left_after(Duration::from_secs(60)), 0);
+        drop(seats.take(1, pid(7), &channel).expect("all are at an end"));
     }
 }

@@ -2,18 +2,18 @@
 //! The user-mode side of a program in another process.
 //!
 //! Its memory is read and written by the host's kernel, its descriptors are duplicated by the host's kernel, and addresses are mapped by the program's own
-//! end of the connection, which answers each request. A program that is gone has no addresses: what is asked of them is done then.
+//! end of the connection, which answers each request. A program that is gone has no addresses: what is asked of them is done then, and copies that are under way are given up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nt::page::PAGE_SIZE;
-use nt::user_space::{ARGUMENT_WORDS, FileId, UserSpace};
+use nt::user_space::{ARGUMENT_WORDS, FileId, UserSpace, Waiting, while_waiting};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,12 +21,15 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open, pidfd_send_signal};
 
 use super::address_space::AddressSpace;
-use super::{ANSWER_LIMIT, Fault};
+use super::copies::{Copies, GivenUp};
+use super::{ANSWER_LIMIT, End, Fault};
 
 /// Time in which a program ends that has lost its memory already.
 const END_LIMIT: Duration = Duration::from_millis(500);
 /// End of the addresses that a program of the host can have.
 const USER_END: usize = 1 << 47;
+/// Bytes of one copy at most: what is given up keeps no more.
+const STEP: usize = 1 << 16;
 
 /// Operations that were asked for and are not answered.
 #[derive(Default)]
@@ -36,6 +39,8 @@ struct Asked {
     answers: HashMap<u64, Option<Result<u64, i32>>>,
     gone: bool,
     fault: Option<Fault>,
+    /// What became of a program that was to be killed.
+    end: End,
     /// Addresses that the program has taken for the machine, each by its first one.
     reserved: BTreeMap<usize, usize>,
     /// The time that is left for all answers together, while everybody waits for them, and by how many that was asked for.
@@ -74,9 +79,12 @@ pub(super) struct RemoteProgram {
     pid: Pid,
     process: OwnedFd,
     /// The address space that it had when it said hello: not that of a program that it becomes by exec, and gone with the last who has it.
-    memory: AddressSpace,
+    memory: Arc<AddressSpace>,
+    copies: Copies,
     asked: Mutex<Asked>,
     answered: Condvar,
+    /// Told of threads that wait for it.
+    waiting: OnceLock<Arc<dyn Waiting>>,
 }
 
 impl RemoteProgram {
@@ -84,16 +92,23 @@ impl RemoteProgram {
     ///
     /// # Errors
     /// Its memory cannot be reached; `None` if that is because it has ended.
-    pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello) -> Result<Self, Option<Refusal>> {
+    pub(super) fn new(
+        channel: Arc<Channel>,
+        pid: Pid,
+        hello: &Hello,
+        given_up: GivenUp,
+    ) -> Result<Self, Option<Refusal>> {
         let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| None)?;
-        let memory = AddressSpace::of(pid).ok();
-        let Some(memory) = memory.filter(|memory| has_mark(memory, hello)) else {
+        let copies = Copies::new(given_up);
+        let memory = AddressSpace::of(pid).ok().map(Arc::new);
+        let Some(memory) = memory.filter(|memory| has_mark(memory, &copies, hello)) else {
             // One that is being killed loses its memory first.
             let ends = ends_within(&process, END_LIMIT);
             return Err((!ends).then_some(Refusal::Memory));
         };
         let asked = Mutex::default();
-        Ok(Self { channel, pid, process, memory, asked, answered: Condvar::new() })
+        let (answered, waiting) = (Condvar::new(), OnceLock::new());
+        Ok(Self { channel, pid, process, memory, copies, asked, answered, waiting })
     }
 
     /// Readable once the process has ended.
@@ -101,24 +116,43 @@ impl RemoteProgram {
         self.process.as_fd()
     }
 
-    /// Why the machine wants it to end, if it does.
-    pub(super) fn fault(&self) -> Option<Fault> {
-        self.lock().fault
+    /// Why the machine wants it to end, if it does, and what became of that.
+    pub(super) fn fault(&self) -> Option<(Fault, End)> {
+        let asked = self.lock();
+        asked.fault.map(|fault| (fault, asked.end))
+    }
+
+    /// Copies from and to its memory that were given up and are under way still: somebody else has to answer for a page. The program is gone.
+    pub(super) fn copies_given_up(&self) -> usize {
+        self.copies.left_after(END_LIMIT)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the program killed, for it may use memory that the machine is about to give to others. The answer comes when its memory is gone.
+    /// Has the program killed, for it may use memory that the machine is about to give to others. The answer comes when its memory is gone, and at the latest after the time
+    /// that an answer may take: one that the host lets nobody kill, or whose end waits for somebody else, is served no more and asked for nothing.
     pub(super) fn kill(&self, why: Fault) {
         self.lock().fault.get_or_insert(why);
+        let end = self.end_within(ANSWER_LIMIT);
+        self.lock().end = end;
+        self.set_gone();
+    }
+
+    fn end_within(&self, limit: Duration) -> End {
+        let until = Instant::now() + limit;
         // One that has become another program, or has ended, has nothing of the machine any more.
         while self.memory.is_there() && !ends_within(&self.process, Duration::ZERO) {
-            let _ = pidfd_send_signal(&self.process, Signal::KILL);
+            if let Err(Errno::PERM) = pidfd_send_signal(&self.process, Signal::KILL) {
+                return End::NotAllowed;
+            }
+            if Instant::now() >= until {
+                return End::Lingers;
+            }
             ends_within(&self.process, Duration::from_millis(100));
         }
-        self.set_gone();
+        End::Killed
     }
 
     /// Something could not be sent: ends a program that takes nothing. Of one whose connection is closed the one who receives takes care.
@@ -143,13 +177,14 @@ impl RemoteProgram {
 
     /// The process is gone, with all addresses.
     fn set_gone(&self) {
-        self.lock().gone = true;
-        self.answered.notify_all();
+        self.leave();
+        self.copies.give_up();
     }
 
-    /// The machine stops, and asks the program for nothing any more. What it has mapped stays its own.
+    /// The machine stops, and asks the program for nothing any more. What it has mapped stays its own, and copies under way are made: it may use what is written later.
     pub(super) fn leave(&self) {
-        self.set_gone();
+        self.lock().gone = true;
+        self.answered.notify_all();
     }
 
     /// An operation was answered. False if nobody asked for it.
@@ -164,6 +199,15 @@ impl RemoteProgram {
 
     /// Has the program do something, and waits until it is done; `None` if the program is gone.
     fn ask(
+        &self,
+        operation: Operation,
+        descriptor: Option<BorrowedFd<'_>>,
+        limit: Option<Duration>,
+    ) -> Option<io::Result<u64>> {
+        while_waiting(self.waiting.get().map(|told| &**told), || self.exchange(operation, descriptor, limit))
+    }
+
+    fn exchange(
         &self,
         operation: Operation,
         descriptor: Option<BorrowedFd<'_>>,
@@ -221,22 +265,39 @@ impl RemoteProgram {
         self.ask(operation, None, Some(ANSWER_LIMIT)).unwrap_or(Ok(0)).map(drop)
     }
 
-    fn transfer(&self, address: usize, local: libc::iovec, write: bool) -> io::Result<()> {
-        let pid = self.pid.as_raw_nonzero().get();
-        let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: local.iov_len };
-        let moved = if write {
-            // SAFETY: `local` names readable bytes of the caller; the other side is checked by the host's kernel.
-            unsafe { libc::process_vm_writev(pid, &local, 1, &remote, 1, 0) }
-        } else {
-            // SAFETY: `local` names writable bytes of the caller; the other side is checked by the host's kernel.
-            unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) }
-        };
-        if usize::try_from(moved) == Ok(local.iov_len) {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(libc::EFAULT))
-        }
+    /// Makes a copy from or to its memory, which ends the program if it takes too long.
+    fn copy(&self, act: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static) -> io::Result<Vec<u8>> {
+        let begun = Instant::now();
+        let limit = self.lock().limit(ANSWER_LIMIT);
+        while_waiting(self.waiting.get().map(|told| &**told), || {
+            let copied = self.copies.make(limit, act);
+            self.lock().spend(begun.elapsed());
+            copied.unwrap_or_else(|| {
+                self.kill(Fault::Withheld);
+                Err(io::Error::from_raw_os_error(libc::EFAULT))
+            })
+        })
     }
+}
+
+/// Copies all of `local` from or to the memory of a process.
+fn transfer(pid: Pid, address: usize, local: libc::iovec, write: bool) -> io::Result<()> {
+    let pid = pid.as_raw_nonzero().get();
+    let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: local.iov_len };
+    let moved = if write {
+        // SAFETY: `local` names readable bytes of the caller; the other side is checked by the host's kernel.
+        unsafe { libc::process_vm_writev(pid, &local, 1, &remote, 1, 0) }
+    } else {
+        // SAFETY: `local` names writable bytes of the caller; the other side is checked by the host's kernel.
+        unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) }
+    };
+    if usize::try_from(moved) == Ok(local.iov_len) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EFAULT)) }
+}
+
+/// The addresses of the steps of a copy.
+fn steps(address: usize) -> impl Iterator<Item = usize> {
+    // What lies behind the last address is refused by the host.
+    (0..).map(move |step: usize| address.saturating_add(step.saturating_mul(STEP)))
 }
 
 /// True if the host has no more memory for a message, or lets no more descriptors be under way, which is not the program's fault.
@@ -245,9 +306,13 @@ fn is_of_host(error: &io::Error) -> bool {
 }
 
 /// True if this is the memory of the program that said hello: not of another one by the same number, and not of one that it became by exec.
-fn has_mark(memory: &AddressSpace, hello: &Hello) -> bool {
-    let mut word = [0; 8];
-    memory.read(hello.mark_address, &mut word).is_ok() && u64::from_le_bytes(word) == hello.mark
+fn has_mark(memory: &Arc<AddressSpace>, copies: &Copies, hello: &Hello) -> bool {
+    let (memory, address) = (Arc::clone(memory), hello.mark_address);
+    let word = copies.make(ANSWER_LIMIT, move || {
+        let mut word = [0; 8];
+        memory.read(address, &mut word).map(|()| word.to_vec())
+    });
+    word.is_some_and(|word| word.is_ok_and(|word| word == hello.mark.to_le_bytes()))
 }
 
 /// True if the process ends within `limit`.
@@ -270,6 +335,11 @@ impl UserSpace for RemoteProgram {
         !self.is_gone()
     }
 
+    fn wait_by(&self, told: Arc<dyn Waiting>) {
+        // Once.
+        let _ = self.waiting.set(told);
+    }
+
     fn begin_joint_limit(&self) {
         self.lock().joint.get_or_insert((ANSWER_LIMIT, 0)).1 += 1;
     }
@@ -282,16 +352,30 @@ impl UserSpace for RemoteProgram {
     }
 
     fn read(&self, address: usize, bytes: &mut [u8]) -> io::Result<()> {
-        self.transfer(address, libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }, false)
+        for (part, at) in bytes.chunks_mut(STEP).zip(steps(address)) {
+            let (pid, mut own) = (self.pid, vec![0; part.len()]);
+            let copied = self.copy(move || {
+                let local = libc::iovec { iov_base: own.as_mut_ptr().cast(), iov_len: own.len() };
+                transfer(pid, at, local, false).map(|()| own)
+            })?;
+            part.copy_from_slice(&copied);
+        }
+        Ok(())
     }
 
     fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
-        // By the number of the process, which has become another program by exec, or is another process, once this memory is gone.
-        if !self.memory.is_there() {
-            return Err(io::Error::from_raw_os_error(libc::EFAULT));
+        for (part, at) in bytes.chunks(STEP).zip(steps(address)) {
+            let (pid, memory, own) = (self.pid, Arc::clone(&self.memory), part.to_vec());
+            self.copy(move || {
+                // By the number of the process, which has become another program by exec, or is another process, once this memory is gone.
+                if !memory.is_there() {
+                    return Err(io::Error::from_raw_os_error(libc::EFAULT));
+                }
+                let local = libc::iovec { iov_base: own.as_ptr().cast_mut().cast(), iov_len: own.len() };
+                transfer(pid, at, local, true).map(|()| Vec::new())
+            })?;
         }
-        let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        self.transfer(address, local, true)
+        Ok(())
     }
 
     fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
@@ -378,7 +462,7 @@ impl UserSpace for RemoteProgram {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
-    use std::process::Command;
+    use std::process::{Child, Command};
     use std::thread;
 
     use remote::channel::Received;
@@ -386,22 +470,29 @@ mod tests {
 
     use super::*;
 
-    /// Answers of a third of the limit each: any number of them, unless they have it together.
-    #[test]
-    fn answers_that_have_one_limit_together_are_at_an_end_when_it_is() {
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let pid = Pid::from_child(&child);
+    /// A process as a program, and its end of the connection.
+    fn of(child: &Child) -> (RemoteProgram, Channel) {
+        let pid = Pid::from_child(child);
         let (machine, other_end) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let other_end = Channel::new(other_end);
         let program = RemoteProgram {
             channel: Arc::new(Channel::new(machine)),
             pid,
             process: pidfd_open(pid, PidfdFlags::empty()).unwrap(),
-            memory: AddressSpace::of(pid).unwrap(),
+            memory: Arc::new(AddressSpace::of(pid).unwrap()),
+            copies: Copies::new(GivenUp::default()),
             asked: Mutex::default(),
             answered: Condvar::new(),
+            waiting: OnceLock::new(),
         };
+        (program, Channel::new(other_end))
+    }
+
+    /// Answers of a third of the limit each: any number of them, unless they have it together.
+    #[test]
+    fn answers_that_have_one_limit_together_are_at_an_end_when_it_is() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let (program, other_end) = of(&child);
         let freezes = || program.freeze(0..PAGE_SIZE as usize).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -420,8 +511,42 @@ mod tests {
             program.end_joint_limit();
             shutdown(&*program.channel, Shutdown::Both).unwrap();
         });
-        assert_eq!(program.fault(), Some(Fault::Silent));
+        assert_eq!(program.fault(), Some((Fault::Silent, End::Killed)));
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    /// The program has another user than the thread that is to kill it, as one has that has changed its credentials since it connected.
+    #[test]
+    fn a_program_that_the_host_lets_nobody_kill_is_served_no_more() {
+        const NOBODY: libc::uid_t = 65534;
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let (program, other_end) = of(&child);
+        let of_thread = thread::scope(|scope| {
+            let kills = || {
+                // Of this thread alone: the function of the C library changes the user of the process.
+                // SAFETY: takes no addresses.
+                let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) } == 0;
+                if changed {
+                    program.kill(Fault::Malformed);
+                }
+                changed
+            };
+            scope.spawn(kills).join().unwrap()
+        });
+        if of_thread {
+            assert_eq!(program.fault(), Some((Fault::Malformed, End::NotAllowed)));
+            assert_eq!(program.read(0x1000, &mut [0]).unwrap_err().raw_os_error(), Some(libc::EFAULT));
+            assert!(program.is_gone() && program.hide(0..PAGE_SIZE as usize).is_ok(), "nothing is asked of it");
+            drop(program);
+            assert!(matches!(other_end.receive(), Ok(Received::Closed)), "its connection is closed");
+            assert!(child.try_wait().unwrap().is_none(), "it lives on");
+        } else {
+            eprintln!(
+                "a program that may not be killed was not tried: a thread takes another user only with CAP_SETUID"
+            );
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -1,0 +1,228 @@
+//! Copies from and to memory of a program, for which somebody else may have to answer.
+//!
+//! The host waits for a page as long as it takes the one who answers for it, which another process may be that does not (userfaultfd, FUSE), and of a thread nothing ends such a wait but the end of its process.
+//! So a copy is made by a thread that holds nothing, from and to bytes of its own, and can be given up by the one who wants it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::workers::Workers;
+
+/// What a copy does; the answer is what was read.
+type Act = Box<dyn FnOnce() -> io::Result<Vec<u8>> + Send>;
+
+/// The state of one copy.
+enum State {
+    UnderWay,
+    Made(io::Result<Vec<u8>>),
+    /// Nobody wants it any more. It may be under way still.
+    GivenUp,
+}
+
+/// One copy.
+struct Copy {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Copy {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for it so long at most; `None` if that was not enough.
+    fn wait(&self, limit: Duration) -> Option<io::Result<Vec<u8>>> {
+        let until = Instant::now() + limit;
+        let mut state = self.lock();
+        loop {
+            match std::mem::replace(&mut *state, State::GivenUp) {
+                State::Made(made) => return Some(made),
+                State::GivenUp => return Some(Err(io::Error::from_raw_os_error(libc::EFAULT))),
+                State::UnderWay => *state = State::UnderWay,
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Copies of one program that are under way, by number.
+#[derive(Default)]
+struct UnderWay {
+    next: u64,
+    copies: BTreeMap<u64, Arc<Copy>>,
+    closed: bool,
+}
+
+/// Copies that were given up, and where the host waits for a page still: of all programs of a machine, also of those that have ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GivenUp(Arc<AtomicUsize>);
+
+impl GivenUp {
+    pub(super) fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What the threads share with those who want copies.
+struct Shared {
+    under_way: Mutex<UnderWay>,
+    fewer: Condvar,
+    given_up: GivenUp,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A copy is made, or will not be.
+    fn end(&self, number: u64, made: io::Result<Vec<u8>>) {
+        let copy = self.lock().copies.remove(&number);
+        if let Some(copy) = copy {
+            let mut state = copy.lock();
+            if matches!(*state, State::UnderWay) {
+                *state = State::Made(made);
+            } else {
+                self.given_up.0.fetch_sub(1, Ordering::AcqRel);
+            }
+            drop(state);
+            copy.changed.notify_all();
+        }
+        self.fewer.notify_all();
+    }
+}
+
+/// The copies of one program.
+pub(super) struct Copies {
+    shared: Arc<Shared>,
+    workers: Arc<Workers<(u64, Act)>>,
+}
+
+impl Copies {
+    pub(super) fn new(given_up: GivenUp) -> Self {
+        let shared = Arc::new(Shared { under_way: Mutex::default(), fewer: Condvar::new(), given_up });
+        let of_threads = Arc::clone(&shared);
+        let make = move |(number, act): (u64, Act)| of_threads.end(number, act());
+        Self { shared, workers: Workers::new("program's copy", Box::new(make)) }
+    }
+
+    /// Makes a copy, and waits so long at most; `None` if that was not enough, when it is under way still.
+    ///
+    /// # Errors
+    /// What the copy comes to, or EFAULT if it is given up; ENOMEM if the host has no thread for it.
+    pub(super) fn make(
+        &self,
+        limit: Duration,
+        act: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
+    ) -> Option<io::Result<Vec<u8>>> {
+        let copy = Arc::new(Copy { state: Mutex::new(State::UnderWay), changed: Condvar::new() });
+        let number = {
+            let mut under_way = self.shared.lock();
+            if under_way.closed {
+                return Some(Err(io::Error::from_raw_os_error(libc::EFAULT)));
+            }
+            under_way.next += 1;
+            let number = under_way.next;
+            under_way.copies.insert(number, Arc::clone(&copy));
+            number
+        };
+        if !self.workers.add((number, Box::new(act))) {
+            self.shared.end(number, Err(io::Error::from_raw_os_error(libc::ENOMEM)));
+        }
+        copy.wait(limit)
+    }
+
+    /// Nobody wants a copy any more, neither those that are under way nor later ones.
+    pub(super) fn give_up(&self) {
+        let mut under_way = self.shared.lock();
+        under_way.closed = true;
+        for copy in under_way.copies.values() {
+            let mut state = copy.lock();
+            if matches!(*state, State::UnderWay) {
+                *state = State::GivenUp;
+                self.shared.given_up.0.fetch_add(1, Ordering::AcqRel);
+            }
+            drop(state);
+            copy.changed.notify_all();
+        }
+        drop(under_way);
+        self.workers.let_go();
+    }
+
+    /// Number of copies that are under way, once there is none or so much time has passed.
+    pub(super) fn left_after(&self, limit: Duration) -> usize {
+        let until = Instant::now() + limit;
+        let mut under_way = self.shared.lock();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if under_way.copies.is_empty() || left.is_zero() {
+                return under_way.copies.len();
+            }
+            under_way = self.shared.fewer.wait_timeout(under_way, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_copy_that_does_not_end_is_given_up_and_counted_until_it_does() {
+        let given_up = GivenUp::default();
+        let copies = Copies::new(given_up.clone());
+        assert_eq!(copies.make(LONG, || Ok(vec![7])).unwrap().unwrap(), [7], "others end by themselves");
+        let (answer, answered) = mpsc::channel::<()>();
+        let waits = move || {
+            let _ = answered.recv();
+            Ok(Vec::new())
+        };
+        assert!(copies.make(Duration::ZERO, waits).is_none());
+        assert_eq!((copies.left_after(Duration::ZERO), given_up.count()), (1, 0));
+        copies.give_up();
+        assert_eq!((copies.left_after(Duration::ZERO), given_up.count()), (1, 1));
+        let later = copies.make(LONG, || Ok(vec![7])).unwrap();
+        assert_eq!(later.unwrap_err().raw_os_error(), Some(libc::EFAULT), "nobody wants one any more");
+        drop(answer);
+        assert_eq!((copies.left_after(LONG), given_up.count()), (0, 0));
+    }
+
+    #[test]
+    fn whoever_waits_for_a_copy_that_is_given_up_goes_on() {
+        let copies = Copies::new(GivenUp::default());
+        let (begin, began) = mpsc::channel();
+        let (answer, answered) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let waits = move || {
+                    let _ = begin.send(());
+                    let _ = answered.recv();
+                    Ok(Vec::new())
+                };
+                copies.make(LONG, waits)
+            });
+            began.recv().unwrap();
+            copies.give_up();
+            let made = waiting.join().unwrap().expect("in time");
+            assert_eq!(made.unwrap_err().raw_os_error(), Some(libc::EFAULT));
+        });
+        drop(answer);
+    }
+}
