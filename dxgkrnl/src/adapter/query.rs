@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 
 use super::mcdm::Unanswered;
 use super::{Adapter, Segment, StartError, versions};
@@ -246,6 +246,7 @@ impl Adapter {
         let _running = self.vidmm().enter()?;
         let why = match self.query_whole(kind, name, &mut [index]) {
             Ok(Ok(answer)) => return Ok(answer),
+            _ if self.machine.verifier().is_stopped() => return Err(STATUS_DEVICE_REMOVED.into()),
             Ok(Err(_)) if self.check_version(kind).is_err() => {
                 format!("a driver of {} is not asked {name}", self.miniport.version().name)
             }

@@ -13,6 +13,7 @@ mod addresses;
 mod callbacks;
 mod escapes;
 mod failures;
+mod gone;
 mod memory;
 mod processes;
 mod questions;
