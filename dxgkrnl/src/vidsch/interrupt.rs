@@ -356,12 +356,12 @@ impl VidSch {
             return Err(Bugcheck::new(
                 Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
                 [0; 4],
-                format!("HWQUEUE_PAGE_FAULTED names {:?}, which does not exist", fault.target),
+                format!("HWQUEUE_PAGE_FAULTED names {}, which does not exist", fault.target),
             ));
         }
         let error = DeviceError::PageFault { address: fault.address, flags: fault.flags, code: fault.error };
         self.verifier.log(format!(
-            "{:?} faulted on node {}: {} at {:#x}, level {}, progress {}, error {:#x}",
+            "{} faulted on node {}: {} at {:#x}, level {}, progress {}, error {:#x}",
             fault.target,
             fault.node,
             report::access(fault.flags),

@@ -18,6 +18,7 @@ mod memory;
 mod processes;
 mod questions;
 mod refusals;
+mod starts;
 
 use dxgkrnl::{Process, thunks};
 use minimal::queue::call;
