@@ -65,6 +65,11 @@ impl DriverChoice {
         })
     }
 
+    /// True for the image that `cargo xtask pe` builds from this repository.
+    pub(crate) fn is_shipped(&self) -> bool {
+        matches!(self, Self::Image(path) if *path == shipped("campanile_kmd.sys"))
+    }
+
     /// Reads the driver for the machine to load. Symbols are the PDB beside the image, if there is one.
     ///
     /// # Errors
