@@ -364,6 +364,11 @@ impl Port {
         self.links().iter().all(|link| link.function.is_there())
     }
 
+    /// True if a function was pulled out, also if nobody has told of it yet.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.is_gone() || !self.is_there()
+    }
+
     /// The functions that do not answer any more, or all if each does.
     pub(crate) fn pulled_out(&self) -> Vec<&Link> {
         let silent: Vec<&Link> = self.links().iter().filter(|link| !link.function.is_there()).collect();

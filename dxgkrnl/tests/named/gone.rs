@@ -3,8 +3,9 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use dxgkrnl::{Process, thunks};
+use dxgkrnl::{Process, TdrSettings, thunks};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -13,6 +14,8 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
 
 use super::minimal::queue::call;
 use super::minimal::{Bench, Mutant, SOUND};
+use super::packet_engine::app::App;
+use super::packet_engine::{MACHINES, Machine, completed};
 
 /// A process with a device, and lines that were logged so far.
 struct Program {
@@ -123,4 +126,62 @@ fn a_thunk_of_an_adapter_that_was_pulled_out_says_that_it_was_pulled_out() {
     assert!(!line.contains("Ddi"), "{line}");
     program.process.exit();
     assert_eq!(program.bench.machine.bugcheck(), None);
+}
+
+/// All ones, as a driver reads of what is not there.
+const ONES: u32 = u32::MAX;
+
+/// A machine with a packet under way whose function is pulled out, which nobody has noticed.
+fn pulled_out_at_work(number: usize) -> (Machine, App) {
+    let machine = Machine::start(&MACHINES[number]);
+    let app = App::new(&machine);
+    app.submit(app.context(), 1 << 16);
+    machine.engine.rendered(1);
+    machine.bench.bus.gone.store(true, Ordering::Release);
+    (machine, app)
+}
+
+/// The device of the program is lost as on an adapter that is gone, the machine goes on, and the log has the true story.
+fn ends_as_a_removal(machine: &Machine, app: &App) {
+    while app.state() != D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_STOPPED {
+        assert_eq!(machine.bench.machine.bugcheck(), None);
+        machine.bench.machine.advance(TdrSettings::default().delay);
+    }
+    let refused = app.try_context(|_| ()).err();
+    assert_eq!((refused, machine.bench.machine.bugcheck()), (Some(STATUS_DEVICE_REMOVED), None));
+    let log = machine.bench.machine.debug_log();
+    let told = |part: &str| assert!(log.iter().any(|line| line.contains(part)), "{part:?}: {log:#?}");
+    told("the adapter does not answer any more, as after its function was pulled out");
+    told("a function of it was pulled out [dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]");
+    app.process.exit();
+}
+
+#[test]
+fn a_report_that_a_driver_makes_of_all_ones_is_no_broken_rule_but_the_removal() {
+    let (machine, app) = pulled_out_at_work(2);
+    machine.engine.report(completed(0, ONES));
+    ends_as_a_removal(&machine, &app);
+}
+
+#[test]
+fn a_reset_that_a_driver_makes_of_all_ones_is_no_broken_rule_but_the_removal() {
+    let (machine, app) = pulled_out_at_work(3);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, ONES)]);
+    ends_as_a_removal(&machine, &app);
+    assert_eq!(machine.engine.reset_nodes(), [0_u32; 0], "no engine of a function that is gone is reset");
+}
+
+#[test]
+fn a_stop_after_a_function_has_gone_says_first_that_it_has_gone() {
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| table.DxgkDdiCreateAllocation = Some(allocation_later);
+    let program = Program::new(Mutant { table, ..SOUND });
+    program.bench.bus.gone.store(true, Ordering::Release);
+    assert_eq!(program.allocates(), STATUS_DEVICE_REMOVED);
+    let stop = program.bench.machine.bugcheck().expect("the machine stops");
+    let (first, then) = (
+        "minimal does not answer any more, as after its function was pulled out",
+        "; after that DxgkDdiCreateAllocation answered",
+    );
+    assert!(stop.reason.starts_with(first) && stop.reason.contains(then), "{stop}");
+    program.process.exit();
 }
