@@ -59,7 +59,10 @@ impl DriverAnswer {
 
     /// The text of the bug check for a function that may not fail.
     pub(crate) fn may_not_fail(self) -> String {
-        format!("{} may not fail: {self}", self.ddi)
+        match self.answer {
+            Answer::Status(status) => format!("{} may not fail, it answered {status}", self.ddi),
+            Answer::Absent | Answer::Stopped => format!("{} may not fail: {self}", self.ddi),
+        }
     }
 
     /// # Errors

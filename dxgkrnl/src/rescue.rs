@@ -42,11 +42,14 @@ pub enum Rescue {
     /// DxgkDdiSuspendContext answered STATUS_SUCCESS, that the context was suspended already, though its suspension had not been asked for since it was created or resumed;
     /// it counted as off its engine. [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]
     EarlySuspension,
+    /// A submission of DxgkDdiSubmitCommandToHwQueue was unfinished for TdrLimitCount times TdrDelay although its context left the engine whenever that was asked and the engine cannot stop what
+    /// it has begun, while its node did other work: it is lost, or a fault of it was not reported.
+    LostSubmission,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -60,6 +63,7 @@ impl Rescue {
         Self::DisownedInterrupt,
         Self::RepeatedPacket,
         Self::EarlySuspension,
+        Self::LostSubmission,
     ];
 
     /// The name in reports.
@@ -78,6 +82,7 @@ impl Rescue {
             Self::DisownedInterrupt => "disowned-interrupt",
             Self::RepeatedPacket => "repeated-packet",
             Self::EarlySuspension => "early-suspension",
+            Self::LostSubmission => "lost-submission",
         }
     }
 }
