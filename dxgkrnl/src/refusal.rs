@@ -12,7 +12,7 @@ pub(crate) struct DriverAnswer {
     answer: Answer,
 }
 
-/// What became of a call.
+/// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// The function returned this status.

@@ -45,11 +45,13 @@ pub enum Rescue {
     /// A submission of DxgkDdiSubmitCommandToHwQueue was unfinished for TdrLimitCount times TdrDelay although its context left the engine whenever that was asked and the engine cannot stop what
     /// it has begun, while its node did other work: it is lost, or a fault of it was not reported.
     LostSubmission,
+    /// DxgkDdiBuildPagingBuffer answered STATUS_SUCCESS for an operation that a GPU has to carry out, and put no command into the buffer.
+    UnbuiltOperation,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -64,6 +66,7 @@ impl Rescue {
         Self::RepeatedPacket,
         Self::EarlySuspension,
         Self::LostSubmission,
+        Self::UnbuiltOperation,
     ];
 
     /// The name in reports.
@@ -83,6 +86,7 @@ impl Rescue {
             Self::RepeatedPacket => "repeated-packet",
             Self::EarlySuspension => "early-suspension",
             Self::LostSubmission => "lost-submission",
+            Self::UnbuiltOperation => "unbuilt-operation",
         }
     }
 }

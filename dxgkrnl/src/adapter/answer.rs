@@ -75,7 +75,7 @@ pub(super) struct Buffer {
     patterned: bool,
 }
 
-/// What a driver left out of an answer.
+/// The parts of an answer that a driver left out.
 pub(super) struct Unwritten {
     /// Bytes up to the last one that was written.
     pub(super) written: usize,

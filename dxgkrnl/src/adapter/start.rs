@@ -513,7 +513,7 @@ impl Adapter {
         self.links().iter().find_map(|link| link.resources.kernel_view(address, len))
     }
 
-    /// Why a range is no mapped memory of a function.
+    /// The rule for which a range is no mapped memory of a function, as the rest of a sentence about it.
     fn why_no_memory(&self, address: u64, len: u64) -> String {
         let begins = self.links().iter().find(|link| link.function.bar_at(address, 1).is_some());
         let link = begins.or_else(|| self.links().first());

@@ -253,7 +253,7 @@ impl Tdr {
             }
             // It cannot be done again without what it has done so far.
             Ok(Aborted::Paging) if within => Outcome::Promoted,
-            // What the driver read were all ones.
+            // The driver reads all ones of a function that is gone.
             _ if adapter.is_absent() => Outcome::Promoted,
             _ => {
                 self.verifier.raise(Bugcheck::scheduler(

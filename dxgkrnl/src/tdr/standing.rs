@@ -129,7 +129,7 @@ fn done_on_node(adapter: &RenderAdapter, queues: &[Arc<HwQueue>], node: u32) -> 
     of_queues.fold(u64::from(packets), u64::wrapping_add).wrapping_add(sch.timeouts().resets_begun(node))
 }
 
-/// What a queue stands still for whose submission is unfinished while its node does other work.
+/// The finding about a queue whose submission is unfinished while its node does other work, in words.
 const LOST: &str = "its context has left the engine whenever that was asked, and with D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY a submission that has begun leaves it when it is done, while the \
      node did other work: its submission is lost, or a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]";
 

@@ -56,6 +56,7 @@ mod update;
 mod user_mapping;
 mod user_memory;
 mod va_space;
+mod written_tables;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

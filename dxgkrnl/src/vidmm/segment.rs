@@ -11,6 +11,7 @@ use crate::port::{BarOwner, NO_BAR_OWNER};
 use crate::vidmm::budget::Group;
 use crate::vidmm::host_aperture::HostAperture;
 use crate::vidmm::table_work::TableWork;
+use crate::vidmm::written_tables::Blank;
 use nt::page::PAGE_SIZE;
 use nt::ram::{Owner, Pages, Ram};
 use nt::range::RangeAllocator;
@@ -286,7 +287,8 @@ impl Segments {
     pub(crate) fn allocate_table(&mut self, segment: u32, len: u64, align: u64) -> Result<Table, NTSTATUS> {
         if segment == 0 {
             let pages = self.ram.allocate(len, align).ok_or(STATUS_NO_MEMORY)?;
-            return Ok(Table { kernel: Some(pages.kernel_address()), place: TablePlace::System(pages) });
+            let kernel = Some(pages.kernel_address());
+            return Ok(Table { kernel, place: TablePlace::System(pages), blank: Blank::default() });
         }
         let memory = self.memory_mut(segment).ok_or(STATUS_INVALID_PARAMETER)?;
         let base = memory.kernel;
@@ -295,7 +297,7 @@ impl Segments {
         let offset = given.ok_or(STATUS_GRAPHICS_NO_VIDEO_MEMORY)?;
         // SAFETY: the kernel mapping shows the whole segment, and the range lies in it.
         let kernel = base.map(|base| unsafe { base.add(offset as usize) });
-        Ok(Table { kernel, place: TablePlace::Segment { segment, offset, len } })
+        Ok(Table { kernel, place: TablePlace::Segment { segment, offset, len }, blank: Blank::default() })
     }
 
     /// Gives a page table's memory back; where the GPU writes tables, behind what it is to write before.
@@ -318,6 +320,7 @@ impl Segments {
 pub(crate) struct Table {
     kernel: Option<NonNull<u8>>,
     place: TablePlace,
+    blank: Blank,
 }
 
 // SAFETY: the address is only handed to the driver; the memory belongs to this object.
@@ -332,6 +335,11 @@ impl Table {
     /// Kernel address; `None` where the CPU does not reach it.
     pub(crate) fn kernel_address(&self) -> Option<NonNull<u8>> {
         self.kernel
+    }
+
+    /// The sum over its bytes while every entry is invalid.
+    pub(crate) fn blank(&self) -> &Blank {
+        &self.blank
     }
 
     /// Segment (0 for system memory) and offset or physical address.

@@ -15,6 +15,7 @@ mod escapes;
 mod failures;
 mod gone;
 mod memory;
+mod paging;
 mod processes;
 mod questions;
 mod refusals;

@@ -130,6 +130,12 @@ fn reserved_bits_of_an_answer_are_named_with_member_value_and_page() {
             },
             &["the first word of DXGK_GPUMMUCAPS is 0x40000001", "the bits 0x40000000", "[d3dkmddi: DXGK_GPUMMUCAPS]"],
         ),
+    ]);
+}
+
+#[test]
+fn reserved_bits_of_a_node_and_a_segment_are_named_with_their_number_value_and_page() {
+    each_names(&[
         (
             Mutant {
                 node: |node| node.Flags = DXGK_NODEMETADATA_FLAGS::from_bits({ node.Flags }.into_bits() | 1 << 8),

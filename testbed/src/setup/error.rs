@@ -160,11 +160,10 @@ pub(super) const ADVICE_VARIABLE: &str = "Set the environment variable to such a
 pub(super) const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
 pub(super) const ADVICE_FOREIGN: &str = "Name an x86-64 driver image (.sys)";
 pub(super) const ADVICE_IMPORTS: &str = "The document has every function of the kernel that a driver image may import";
-pub(super) const ADVICE_ENTRY: &str = "A miniport registers with the graphics kernel in its DriverEntry, as examples/miniport-c/toy.c does; `--log` prints what it said before";
-pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here; `--log` prints what both say about it";
-pub(super) const ADVICE_OWN: &str =
-    "The status is the driver's own; `--log` prints what it said before, and what it asked of the system";
-pub(super) const ADVICE_LOG: &str = "`--log` prints what driver and system said before";
+pub(super) const ADVICE_ENTRY: &str = "A miniport registers with the graphics kernel in its DriverEntry, as examples/miniport-c/toy.c does; `--log` (CAMPANILE_LOG=1) prints what it said before";
+pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here; `--log` (CAMPANILE_LOG=1) prints what both say about it";
+pub(super) const ADVICE_OWN: &str = "The status is the driver's own; `--log` (CAMPANILE_LOG=1) prints what it said before, and what it asked of the system";
+pub(super) const ADVICE_LOG: &str = "`--log` (CAMPANILE_LOG=1) prints what driver and system said before";
 pub(super) const ADVICE_DEFECT: &str =
     "That is a defect of the GPU; what its process wrote to standard error says where";
 pub(super) const ADVICE_LEAK: &str =
