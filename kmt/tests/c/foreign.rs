@@ -70,7 +70,7 @@ fn an_error_with_a_driver_of_somebody_else_says_once_how_the_log_is_shown_and_th
         assert_eq!(advice.len(), 1, "{quiet}");
         let answered = "campanile_kmt: D3DKMTCreateAllocation2 answered STATUS_INVALID_PARAMETER (0xc000000d)";
         assert!(advice[0].starts_with(answered) && !quiet.contains("toy: started"), "{quiet}");
-        let reason = "D3DKMTCreateAllocation2 fails with STATUS_INVALID_PARAMETER (0xc000000d): DxgkDdiCreateAllocation broke a rule";
+        let reason = "DxgkDdiCreateAllocation broke a rule in pAllocationInfo[0]: SupportedWriteSegmentSet";
         assert!(loud.contains("toy: started") && loud.contains(reason), "{loud}");
         assert!(!loud.contains("CAMPANILE_LOG"), "{loud}");
     });
