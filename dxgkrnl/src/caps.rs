@@ -54,6 +54,8 @@ pub(crate) struct Segment {
     pub(crate) host_aperture: Option<(u64, u32)>,
     /// Offset and bytes of what must not be used: whole pages, in order, none beside another.
     pub(crate) invalid: Vec<(u64, u64)>,
+    /// For errors: the place where the CPU is to reach it, as the driver said, and why that is no memory of the device if it is none.
+    pub(crate) unreached: String,
 }
 
 // SAFETY: `kernel` is a shared mapping that lives as long as the adapter; it is accessed by raw pointer only.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
-use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_PENDING};
+use wddm_ddi::status::STATUS_PENDING;
 use wddm_ddi::types::*;
 
 use crate::ddi_buffer::Lent;
@@ -32,8 +32,8 @@ pub(crate) trait Returned {
     type Told;
     /// The function of this name returned it.
     fn told(self, name: &'static str) -> Self::Told;
-    /// The driver has stopped.
-    fn stopped() -> Self;
+    /// The machine has stopped before the function of this name was called, or before it returned.
+    fn stopped(name: &'static str) -> Self::Told;
     /// The driver lacks the function of this name.
     fn absent(name: &'static str) -> Self::Told;
     /// True for a status that says that the call is done later.
@@ -47,8 +47,8 @@ impl Returned for NTSTATUS {
     fn told(self, name: &'static str) -> DriverAnswer {
         DriverAnswer::of(name, self)
     }
-    fn stopped() -> Self {
-        STATUS_DEVICE_REMOVED
+    fn stopped(name: &'static str) -> DriverAnswer {
+        DriverAnswer::stopped(name)
     }
     fn absent(name: &'static str) -> DriverAnswer {
         DriverAnswer::absent(name)
@@ -65,7 +65,7 @@ macro_rules! returned_as_they_are {
             fn told(self, _: &'static str) -> Self {
                 self
             }
-            fn stopped() -> Self {
+            fn stopped(_: &'static str) -> Self {
                 Self::default()
             }
             fn absent(_: &'static str) -> Self {
@@ -157,14 +157,14 @@ impl Miniport {
     fn call<R: Returned>(&self, name: &'static str, level: KIRQL, call: impl FnOnce() -> R) -> R::Told {
         let verifier = self.driver.verifier();
         if verifier.is_stopped() {
-            return R::stopped().told(name);
+            return R::stopped(name);
         }
         if level == PASSIVE_LEVEL && irql::current() > APC_MAX {
             verifier.raise(Bugcheck::fatal(format!(
                 "{name} must be called at PASSIVE_LEVEL, the caller is at {}",
                 irql::current()
             )));
-            return R::stopped().told(name);
+            return R::stopped(name);
         }
         if self.tracing.load(Ordering::Acquire) {
             let name = match lock(&self.detail).take() {
@@ -182,9 +182,9 @@ impl Miniport {
                 "{name} answered {STATUS_PENDING}, and expected was STATUS_SUCCESS or an error: only DxgkDdiSuspendContext has a report for what is done later \
                  [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]"
             )));
-            return R::stopped().told(name);
+            return R::stopped(name);
         }
-        result.unwrap_or_else(R::stopped).told(name)
+        result.map_or_else(|| R::stopped(name), |returned| returned.told(name))
     }
 
     /// DxgkDdiResetDevice on a machine that has stopped: at the highest level, and whatever the driver was in the middle of elsewhere. It

@@ -4,6 +4,7 @@
 
 mod devices;
 mod kernel_handles;
+mod removed;
 mod suspension;
 mod user_mode;
 
@@ -16,7 +17,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nt::lock::{Mutex, lock};
+use nt::lock::{Innermost, Mutex, lock};
 use nt::user_space::{ThisProcess, UserSpace, Waiting};
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
@@ -65,6 +66,8 @@ pub struct Process {
     class: Arc<SchedulingClass>,
     /// Held while the priorities of contexts follow the class.
     changing_class: Mutex<(), rank::PriorityClass>,
+    /// The last reason for STATUS_DEVICE_REMOVED that the log has of this process.
+    told_removed: Mutex<String, Innermost>,
 }
 
 /// A handle of an adapter.
@@ -234,6 +237,7 @@ impl Process {
             increases_priority: AtomicBool::new(false),
             class: Arc::default(),
             changing_class: Mutex::new(()),
+            told_removed: Mutex::new(String::new()),
             user,
             quotas: Quotas::default(),
         });

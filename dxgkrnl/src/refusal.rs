@@ -2,26 +2,41 @@
 
 use core::fmt;
 
-use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 
 /// What a function of a driver answered, with the function's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct DriverAnswer {
     ddi: &'static str,
-    /// `None` if the slot of the DDI is NULL.
-    status: Option<NTSTATUS>,
+    answer: Answer,
+}
+
+/// The end of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// The function returned this status.
+    Status(NTSTATUS),
+    /// The slot of the DDI is NULL.
+    Absent,
+    /// The machine has stopped: the function was not called, or has not returned.
+    Stopped,
 }
 
 impl DriverAnswer {
     /// The function was called.
     pub(crate) fn of(ddi: &'static str, status: NTSTATUS) -> Self {
-        Self { ddi, status: Some(status) }
+        Self { ddi, answer: Answer::Status(status) }
     }
 
     /// The driver lacks the function.
     pub(crate) fn absent(ddi: &'static str) -> Self {
-        Self { ddi, status: None }
+        Self { ddi, answer: Answer::Absent }
+    }
+
+    /// The machine has stopped before the function was called, or before it returned.
+    pub(crate) fn stopped(ddi: &'static str) -> Self {
+        Self { ddi, answer: Answer::Stopped }
     }
 
     /// The function.
@@ -31,7 +46,11 @@ impl DriverAnswer {
 
     /// The status that whoever called the function is given.
     pub(crate) fn status(self) -> NTSTATUS {
-        self.status.unwrap_or(STATUS_NOT_SUPPORTED)
+        match self.answer {
+            Answer::Status(status) => status,
+            Answer::Absent => STATUS_NOT_SUPPORTED,
+            Answer::Stopped => STATUS_DEVICE_REMOVED,
+        }
     }
 
     pub(crate) fn is_success(self) -> bool {
@@ -40,7 +59,10 @@ impl DriverAnswer {
 
     /// The text of the bug check for a function that may not fail.
     pub(crate) fn may_not_fail(self) -> String {
-        format!("{} may not fail, it answered {}", self.ddi, self.status())
+        match self.answer {
+            Answer::Status(status) => format!("{} may not fail, it answered {status}", self.ddi),
+            Answer::Absent | Answer::Stopped => format!("{} may not fail: {self}", self.ddi),
+        }
     }
 
     /// # Errors
@@ -52,9 +74,10 @@ impl DriverAnswer {
 
 impl fmt::Display for DriverAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.status {
-            Some(status) => write!(f, "{} answered {status}", self.ddi),
-            None => write!(f, "{} is NULL in the table of the driver", self.ddi),
+        match self.answer {
+            Answer::Status(status) => write!(f, "{} answered {status}", self.ddi),
+            Answer::Absent => write!(f, "{} is NULL in the table of the driver", self.ddi),
+            Answer::Stopped => write!(f, "{} gave no answer, for the machine has stopped", self.ddi),
         }
     }
 }
@@ -117,7 +140,8 @@ impl From<NTSTATUS> for Failure {
 
 impl From<DriverAnswer> for Failure {
     fn from(answer: DriverAnswer) -> Self {
-        Self { status: answer.status(), why: Why::Driver(answer) }
+        let why = if answer.answer == Answer::Stopped { Why::Status } else { Why::Driver(answer) };
+        Self { status: answer.status(), why }
     }
 }
 

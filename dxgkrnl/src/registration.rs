@@ -93,6 +93,27 @@ impl LoadError {
     }
 }
 
+impl LoadError {
+    /// The section of this project's documents that says what is expected of the driver.
+    fn page(&self) -> &'static str {
+        match self {
+            Self::Image(ImageError::UnresolvedImports { .. } | ImageError::ImportByOrdinal { .. }) => {
+                "docs/kernel-services.md"
+            }
+            Self::Image(_) => "docs/porting.md#your-driver-in-c-with-your-own-function",
+            Self::Entry(_) => "docs/porting.md#from-starts-to-passes",
+            Self::NotRegistered | Self::WrongDriverObject => {
+                "dispmprt: DxgkInitialize; docs/porting.md#what-your-driver-finds"
+            }
+            Self::Version(_) => "docs/porting.md#what-your-driver-finds",
+            Self::MissingSlot(_) | Self::ForbiddenSlot(_) => {
+                "dispmprt: DRIVER_INITIALIZATION_DATA; docs/porting.md#what-a-small-driver-must-carry-out"
+            }
+            Self::Stopped(_) => "docs/bug-checks.md",
+        }
+    }
+}
+
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -112,7 +133,8 @@ impl fmt::Display for LoadError {
             Self::ForbiddenSlot(slot) => write!(f, "{slot} must be NULL"),
             Self::Stopped(Some(bugcheck)) => write!(f, "the machine stopped: {bugcheck}"),
             Self::Stopped(None) => f.write_str("the machine has stopped"),
-        }
+        }?;
+        write!(f, " [{}]", self.page())
     }
 }
 

@@ -42,11 +42,16 @@ pub enum Rescue {
     /// DxgkDdiSuspendContext answered STATUS_SUCCESS, that the context was suspended already, though its suspension had not been asked for since it was created or resumed;
     /// it counted as off its engine. [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]
     EarlySuspension,
+    /// A submission of DxgkDdiSubmitCommandToHwQueue was unfinished for TdrLimitCount times TdrDelay although its context left the engine whenever that was asked and the engine cannot stop what
+    /// it has begun, while its node did other work: it is lost, or a fault of it was not reported.
+    LostSubmission,
+    /// DxgkDdiBuildPagingBuffer answered STATUS_SUCCESS for an operation that a GPU has to carry out, and put no command into the buffer.
+    UnbuiltOperation,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -60,6 +65,8 @@ impl Rescue {
         Self::DisownedInterrupt,
         Self::RepeatedPacket,
         Self::EarlySuspension,
+        Self::LostSubmission,
+        Self::UnbuiltOperation,
     ];
 
     /// The name in reports.
@@ -78,6 +85,8 @@ impl Rescue {
             Self::DisownedInterrupt => "disowned-interrupt",
             Self::RepeatedPacket => "repeated-packet",
             Self::EarlySuspension => "early-suspension",
+            Self::LostSubmission => "lost-submission",
+            Self::UnbuiltOperation => "unbuilt-operation",
         }
     }
 }

@@ -133,7 +133,35 @@ start_errors! {
         written: usize,
         /// Bytes of the answer.
         size: usize,
-    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) succeeded, but wrote only {} of the {} bytes of pOutputData; no page promises zeros there", query, written, size;
+        /// The first member of which nothing was written, if it is known.
+        member: Option<&'static str>,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) succeeded, but wrote only {} of the {} bytes of pOutputData{}; no page promises zeros there",
+        query, written, size, member.map_or_else(String::new, |member| format!(", and nothing of {member}"));
+    /// An answer breaks a rule, and the driver did not write all of it.
+    PartOfAnswer {
+        /// The rule.
+        broken: Box<StartError>,
+        /// Which query.
+        query: &'static str,
+        /// Bytes up to the last one that was written.
+        written: usize,
+        /// Bytes of the answer.
+        size: usize,
+        /// The first member of which nothing was written.
+        member: &'static str,
+    }, broken.status(), FailedPostStart, "{}; DxgkDdiQueryAdapterInfo({}) wrote {} of the {} bytes of pOutputData, and the first member that it did not write is {}, which counts as zero",
+        broken, query, written, size, member;
+    /// Bits that are reserved are set.
+    ReservedBits {
+        /// The member, with its structure.
+        member: String,
+        /// Value that the driver reported.
+        found: u32,
+        /// Bits of it that are reserved.
+        reserved: u32,
+        /// The page of the member.
+        page: &'static str,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "{} is 0x{:x}: the bits 0x{:x} of it are reserved, and expected is 0", member, found, reserved;
     /// Two places tell different WDDM versions.
     VersionMismatch {
         /// The place that disagrees.
@@ -304,21 +332,19 @@ start_errors! {
 }
 
 impl StartError {
-    /// The page that states what the driver did not keep to, as its address has it behind the header; `None` where the driver is not to blame, its own status is
-    /// the reason, or the text names the page.
+    /// The page that states what the driver did not keep to, as its address has it behind the header, or the section of this project's documents that says what is needed; `None` where
+    /// the text names the page.
     fn page(&self) -> Option<&'static str> {
         Some(match self {
-            Self::NoSuchDevice
-            | Self::NoSuchDriver
-            | Self::AlreadyStarted
-            | Self::OtherDriver
-            | Self::Stopped(_)
-            | Self::Pci(_)
-            | Self::Resources(_)
-            | Self::RenderCore { .. }
-            | Self::Refused { .. }
-            | Self::McdmCaps { .. }
-            | Self::McdmQuery(_) => return None,
+            Self::Refused { .. } | Self::McdmCaps { .. } | Self::McdmQuery(_) => return None,
+            Self::RenderCore { why, .. } if why.ends_with(']') => return None,
+            Self::RenderCore { .. } => "docs/porting.md#what-your-driver-finds",
+            Self::NoSuchDevice | Self::NoSuchDriver | Self::AlreadyStarted | Self::OtherDriver => {
+                "wdm: IRP_MN_START_DEVICE"
+            }
+            Self::Stopped(_) => "docs/bug-checks.md",
+            Self::Pci(_) | Self::Resources(_) => "docs/porting.md#the-function",
+            Self::ReservedBits { page, .. } => page,
             Self::AddDevice(_) | Self::NotSupportedByDriver => "dispmprt: DXGKDDI_ADD_DEVICE",
             Self::LinkIncomplete { .. } | Self::Linked(_) => "dispmprt: DXGKDDI_LINK_DEVICE",
             Self::StartDevice(_) | Self::NotRenderOnly { .. } => "dispmprt: DXGKDDI_START_DEVICE",
@@ -326,7 +352,7 @@ impl StartError {
             Self::ForbiddenDdi(_) => "mcdm-implementation-guidelines",
             Self::IoMmuIsolation(_) => "iommu-based-gpu-isolation",
             Self::Query { .. } => "d3dkmddi: DXGK_QUERYADAPTERINFOTYPE",
-            Self::ShortAnswer { .. } => "d3dkmddi: DXGKDDI_QUERYADAPTERINFO",
+            Self::ShortAnswer { .. } | Self::PartOfAnswer { .. } => "d3dkmddi: DXGKDDI_QUERYADAPTERINFO",
             Self::VersionMismatch { .. } => "d3dkmddi: DXGK_WDDMVERSION",
             Self::NativeFenceNotEnabled
             | Self::NativeFenceWithout64BitAtomics

@@ -217,7 +217,7 @@ fn a_component_that_breaks_a_rule_is_refused_by_name() {
                 info.ComponentMapping.u.EngineDesc.NodeIndex = 1;
                 vec![info]
             },
-            "does not exist",
+            "NodeIndex 1 does not exist: there are 1 nodes",
         ),
         (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: 1, ..engine() }], "provider"),
         (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: u32::MAX, ..engine() }], "provider"),

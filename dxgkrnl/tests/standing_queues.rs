@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use dxgkrnl::{Clock, MachineConfig, TdrSettings, thunks};
+use dxgkrnl::{Clock, MachineConfig, Rescue, TdrSettings, thunks};
 use minimal::queue::{Queue, call, open};
 use minimal::{Bench, Mutant, SOUND, driver};
 use wddm_ddi::Zeroed;
@@ -108,6 +108,54 @@ fn a_queue_whose_submission_was_lost_is_0x116_with_what_was_expected() {
         "D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY",
     ] {
         assert!(bugcheck.reason.contains(part), "{part:?}: {bugcheck}");
+    }
+}
+
+/// Loses the submissions of one value, as a driver does that keeps a fault to itself, and carries out all others.
+unsafe extern "win64" fn loses_nine(context: HANDLE, args: *const DXGKARG_SUBMITCOMMANDTOHWQUEUE) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    if unsafe { (*args).HwQueueProgressFenceId } == 9 {
+        return STATUS_SUCCESS;
+    }
+    // SAFETY: the arguments are the system's.
+    unsafe { driver::submit_command_to_hw_queue(context, args) }
+}
+
+/// A node that does other work proves no less: its engine cannot stop what it has begun, and has left the context unfinished whenever that was asked. That the machine goes on, and that
+/// the finding fails a conformance case, is this system's rule; the pages have none.
+#[test]
+fn a_submission_that_is_lost_on_a_node_that_does_other_work_is_a_finding_that_names_it() {
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| {
+        table.DxgkDdiSubmitCommandToHwQueue = Some(loses_nine);
+        table.DxgkDdiSuspendContext = Some(suspends);
+    };
+    let config = MachineConfig { ram: 64 << 20, clock: Clock::manual(), ..MachineConfig::default() };
+    let bench = Bench::with_config(Mutant { table, ..SOUND }, config).unwrap();
+    let luid = bench.start().unwrap();
+    let (lost, busy) = (open(&bench, luid).unwrap(), open(&bench, luid).unwrap());
+    lost.submit(9).unwrap();
+    for value in (10..).take(5 * TdrSettings::default().limit_count as usize) {
+        busy.submit(value).unwrap();
+        busy.wait(value).unwrap();
+        stand(&bench, 1);
+    }
+    stop(&lost);
+    stop(&busy);
+    assert_eq!(bench.machine.bugcheck(), None);
+    let rescues = bench.machine.take_rescues();
+    assert_eq!(rescues, [(Rescue::LostSubmission, 1)], "{:#?}", bench.machine.debug_log());
+    let log = bench.machine.debug_log();
+    let told: Vec<_> = log.iter().filter(|line| line.contains("has done nothing for")).collect();
+    assert_eq!(told.len(), 1, "{log:#?}");
+    for part in [
+        "node 0",
+        "DxgkDdiSubmitCommandToHwQueue",
+        "progress fence has 0x0, and expected is 0x9",
+        "its submission is lost, or a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED",
+        "[d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]",
+    ] {
+        assert!(told[0].contains(part), "{part:?}: {}", told[0]);
     }
 }
 

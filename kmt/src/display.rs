@@ -19,7 +19,7 @@ macro_rules! display {
             #[allow(non_snake_case)]
             #[unsafe(no_mangle)]
             pub extern "C" fn $name(_args: *const c_void) -> NTSTATUS {
-                machine::call(|| $status)
+                machine::call(stringify!($name), || $status)
             }
         )*)*
     };

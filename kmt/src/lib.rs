@@ -50,7 +50,7 @@ macro_rules! exports {
         #[allow(non_snake_case)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $ty),+) -> NTSTATUS {
-            machine::call(|| {
+            machine::call(stringify!($name), || {
                 // SAFETY: thunks take any arguments.
                 unsafe { (<$table as Table>::table().$name)($($argument),+) }
             })

@@ -28,7 +28,10 @@ use std::{env, fmt};
 
 use dxgkrnl::Process;
 use remote::client::SignalsHeld;
-use testbed::setup::{BusChoice, DriverLimit, MachineOptions, PoolChoice, SetupError, System, VariantOptions};
+use testbed::setup::{
+    BusChoice, DriverChoice, DriverLimit, LOG_VARIABLE, MachineOptions, PoolChoice, SetupError, System, VariantOptions,
+    shows_log,
+};
 use wddm_ddi::status::*;
 
 use crate::fork;
@@ -55,7 +58,7 @@ struct Refusal(NTSTATUS);
 static MACHINE: OnceLock<Result<Place, Refusal>> = OnceLock::new();
 
 /// Calls a thunk in the process of the machine; the closure calls it with arguments of the caller, and nothing else.
-pub(crate) fn call(thunk: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
+pub(crate) fn call(name: &str, thunk: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
     match fork::is_first_process() {
         Ok(true) => {}
         Ok(false) => return in_child(),
@@ -69,6 +72,9 @@ pub(crate) fn call(thunk: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
     let status = enter(&booted.process, thunk);
     if status == STATUS_DEVICE_REMOVED || status == STATUS_INTERNAL_ERROR {
         tell_bugcheck(&booted.system);
+    }
+    if !status.is_success() {
+        advise(name, status);
     }
     status
 }
@@ -132,6 +138,17 @@ fn in_child() -> NTSTATUS {
     STATUS_ACCESS_DENIED
 }
 
+/// Tells once, of the first error with somebody else's driver, how to see what driver and system say of it.
+#[cold]
+fn advise(name: &str, status: NTSTATUS) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if DriverChoice::selected().is_foreign() && !shows_log() && !TOLD.swap(true, Ordering::Relaxed) {
+        tell(&format_args!(
+            "{name} answered {status}; with {LOG_VARIABLE}=1 what driver and system say of it is printed"
+        ));
+    }
+}
+
 /// Tells once why the machine has stopped, if it has.
 #[cold]
 fn tell_bugcheck(system: &System) {
@@ -185,6 +202,9 @@ fn boot() -> Result<Booted, Refusal> {
     let booted = catch_unwind(AssertUnwindSafe(|| System::boot(&options)));
     drop(threads);
     let failed = |error: SetupError| {
+        if !shows_log() {
+            error.log().iter().for_each(|line| tell(line));
+        }
         let status = if error.is_input() { STATUS_INVALID_PARAMETER } else { STATUS_NO_SUCH_DEVICE };
         refuse(status, &error)
     };

@@ -17,7 +17,7 @@ macro_rules! tables {
             const TABLE: Self = Self {
                 $($( $name: {
                     unsafe extern "win64" fn thunk($($argument: $ty),+) -> NTSTATUS {
-                        machine::call(|| {
+                        machine::call(stringify!($name), || {
                             // SAFETY: thunks take any arguments.
                             unsafe { (<$table as Table>::table().$name)($($argument),+) }
                         })

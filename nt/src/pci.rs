@@ -61,13 +61,13 @@ pub enum PciError {
         /// Value that the BAR read as after ones were written.
         mask: u64,
     },
-    /// Configuration space and adaptor disagree about a BAR.
+    /// Configuration space and what serves the function disagree about a BAR.
     BarSize {
         /// BAR number.
         bar: u8,
         /// Bytes according to configuration space.
         configured: u64,
-        /// Bytes according to the adaptor, if it knows the BAR.
+        /// Bytes according to what serves the function, if it knows the BAR.
         adaptor: Option<u64>,
     },
     /// No address range is free for a BAR.
@@ -81,7 +81,11 @@ impl fmt::Display for PciError {
             Self::Header(header) => write!(f, "header type 0x{header:02x} is not that of an ordinary function"),
             Self::BarMask { bar, mask } => write!(f, "BAR{bar} has the impossible size mask 0x{mask:x}"),
             Self::BarSize { bar, configured, adaptor } => {
-                write!(f, "BAR{bar} is 0x{configured:x} bytes in configuration space and {adaptor:x?} in the adaptor")
+                write!(f, "BAR{bar} has 0x{configured:x} bytes in configuration space")?;
+                match adaptor {
+                    Some(bytes) => write!(f, " and 0x{bytes:x} bytes in what serves the function"),
+                    None => f.write_str(", and what serves the function has no such BAR"),
+                }
             }
             Self::NoAddressSpace(bar) => write!(f, "no address space left for BAR{bar}"),
         }
@@ -519,5 +523,16 @@ mod tests {
         config.words.get_mut().unwrap()[16] = 0x40 << 8 | 0x09;
         let function = Function::enumerate(Arc::new(config), &mut BusAddresses::default()).unwrap();
         assert_eq!(function.vectors, 0);
+    }
+
+    #[test]
+    fn a_bar_of_two_sizes_is_told_with_both_and_one_that_the_server_lacks_in_words() {
+        let wrong = |adaptor| PciError::BarSize { bar: 4, configured: 0x1000, adaptor }.to_string();
+        let told = "BAR4 has 0x1000 bytes in configuration space and 0x2000 bytes in what serves the function";
+        assert_eq!(wrong(Some(0x2000)), told);
+        assert_eq!(
+            wrong(None),
+            "BAR4 has 0x1000 bytes in configuration space, and what serves the function has no such BAR"
+        );
     }
 }

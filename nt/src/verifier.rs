@@ -20,7 +20,13 @@ pub struct Verifier {
     watcher: Mutex<Option<Watcher>, Innermost>,
     /// Drivers that have something to do when the machine stops.
     listeners: Mutex<Vec<Weak<Listener>>, Innermost>,
+    /// Those who may know what went before a stop.
+    witnesses: Mutex<Vec<Arc<Witness>>, Innermost>,
 }
+
+/// Asked at a stop for what went before it and is its cause perhaps, such as a function that was pulled out; on whatever thread the machine stops, with whatever that holds, so that it
+/// waits for nothing.
+pub type Witness = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Called by the thread that stops a machine, with whatever that holds, before anybody else hears of the stop.
 pub type Listener = dyn Fn() + Send + Sync;
@@ -50,13 +56,22 @@ pub fn show_log() {
 
 impl Verifier {
     /// Records a bugcheck; the first one counts, later ones are only logged.
-    pub fn raise(&self, bugcheck: Bugcheck) {
+    pub fn raise(&self, mut bugcheck: Bugcheck) {
+        let witnesses = self.witnesses.lock().clone();
+        if let Some(before) = witnesses.iter().find_map(|witness| witness()) {
+            bugcheck.reason = format!("{before}; after that {}", bugcheck.reason);
+        }
         self.log(format!("*** STOP {bugcheck}"));
         if self.first.set(bugcheck).is_ok() {
             let listeners = std::mem::take(&mut *self.listeners.lock());
             listeners.iter().filter_map(Weak::upgrade).for_each(|listener| listener());
             self.tell_watcher();
         }
+    }
+
+    /// Has `witness` asked when this machine stops; what it knows stands in front of the reason.
+    pub fn hear(&self, witness: Arc<Witness>) {
+        self.witnesses.lock().push(witness);
     }
 
     /// Has `listener` called when this machine stops, as long as it is there.

@@ -65,6 +65,16 @@ impl DriverChoice {
         })
     }
 
+    /// True for an image that is not the one of this repository.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Image(_)) && !self.is_shipped()
+    }
+
+    /// True for the image that `cargo xtask pe` builds from this repository.
+    pub(crate) fn is_shipped(&self) -> bool {
+        matches!(self, Self::Image(path) if *path == shipped("campanile_kmd.sys"))
+    }
+
     /// Reads the driver for the machine to load. Symbols are the PDB beside the image, if there is one.
     ///
     /// # Errors

@@ -239,7 +239,10 @@ pub(crate) const BROKEN_ANSWERS: &[Broken] = &[
         old: "    args->DependentNodeOrdinalMask = 1;",
         new: "    args->DependentNodeOrdinalMask = 0;",
         case: "AnyDriver.HangCostsItsDevice",
-        told: &["0x119 (0x8, 0x0", "DxgkDdiQueryDependentEngineGroup answered 0x0 for node 0, without that node"],
+        told: &[
+            "0x119 (0x8, 0x0",
+            "DxgkDdiQueryDependentEngineGroup answered DependentNodeOrdinalMask 0x0 for node 0, without that node",
+        ],
     },
     Broken {
         name: "report-beyond-its-buffer",

@@ -163,6 +163,10 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
         old: "data->HwQueuePageFaulted.FaultedHwContext = hw_contexts[number - 1];",
         new: "data->HwQueuePageFaulted.FaultedHwContext = data;",
         case: "AnyDriver.HardwareQueueThatFaultsCostsItsDevice",
-        told: &["DxgkCbNotifyInterrupt: HWQUEUE_PAGE_FAULTED names Context(0x", "which does not exist", "toy.c:"],
+        told: &[
+            "DxgkCbNotifyInterrupt: HWQUEUE_PAGE_FAULTED names hardware context 0x",
+            "which does not exist",
+            "toy.c:",
+        ],
     },
 ];

@@ -6,6 +6,7 @@
 //! Rules: nothing here knows the machine or a process. Devices and their objects use the [`RenderAdapter`] alone, which is a part of an adapter and stands
 //! below. The locks of a transition between D0 and D3 are held over it, in the order of [`rank`](crate::rank).
 
+mod answer;
 mod device_power;
 mod idle;
 mod link;
@@ -14,6 +15,7 @@ mod power;
 mod query;
 mod registry;
 mod reserved;
+mod reserved_bits;
 mod rules;
 mod start;
 mod surprise;

@@ -6,88 +6,17 @@
 //! left out. What it wrote too much is seen in either case.
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_NOT_SUPPORTED};
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 
+use super::answer::{Answer, Buffer, Unwritten};
 use super::mcdm::Unanswered;
 use super::{Adapter, Segment, StartError, versions};
-use crate::ddi_buffer::{DdiBuffer, Lent, PATTERN};
+use crate::ddi_buffer::{DdiBuffer, Lent};
 use crate::refusal::{Failure, refused};
 use nt::pool::SpecialPool;
-
-/// Structures a driver answers with.
-///
-/// # Safety
-/// Any bytes are a valid value: integers, raw pointers and bit fields only.
-pub(crate) unsafe trait Answer: Copy {}
-
-macro_rules! answers {
-    ($($name:ty),* $(,)?) => {
-        $(
-            // SAFETY: the structure holds integers and raw pointers only.
-            unsafe impl Answer for $name {}
-        )*
-    };
-}
-
-answers! {
-    DXGK_PHYSICAL_MEMORY_CAPS, DXGK_IOMMU_CAPS, DXGK_DRIVERCAPS, DXGK_WDDMDEVICECAPS, DXGK_PHYSICALADAPTERCAPS,
-    DXGK_DISPLAY_DRIVERCAPS_EXTENSION, DXGK_NATIVE_FENCE_CAPS, DXGK_USERMODESUBMISSION_CAPS, DXGK_GPUMMUCAPS,
-    DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_GPUVERSION, DXGK_POWER_RUNTIME_COMPONENT, DXGK_FRAMEBUFFERSAVEAREA, DXGK_MEMORYRANGE,
-    DXGK_NODE_PERFDATA, DXGK_ADAPTER_PERFDATA, DXGK_ADAPTER_PERFDATACAPS, DXGK_PHYSICAL_MEMORY_RANGE, u32, [u8; 64], [u8; 256],
-}
-
-/// An answer buffer.
-struct Buffer {
-    memory: DdiBuffer,
-    /// Bytes that the driver has not written can be told.
-    patterned: bool,
-}
-
-impl Buffer {
-    /// One that is filled with a pattern.
-    fn patterned(len: usize) -> Self {
-        Self { memory: DdiBuffer::patterned(len), patterned: true }
-    }
-
-    /// One whose answer is zero beforehand.
-    fn zeroed(len: usize) -> Self {
-        Self { memory: DdiBuffer::zeroed(len), patterned: false }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        self.memory.bytes()
-    }
-
-    /// Bytes of the answer up to the last one that is not the pattern's.
-    fn written(&self) -> usize {
-        self.as_bytes().iter().rposition(|byte| *byte != PATTERN).map_or(0, |last| last + 1)
-    }
-
-    /// An error if the end of the answer is as it was, as long as one of its members, or 8 bytes, and that can be told.
-    fn check_whole(&self, query: &'static str, member: usize) -> Result<(), StartError> {
-        let (written, size) = (self.written(), self.memory.len());
-        if !self.patterned || size - written < member.min(8) {
-            Ok(())
-        } else {
-            Err(StartError::ShortAnswer { query, written, size })
-        }
-    }
-
-    /// The answer, with zeros where the structure is longer.
-    fn value<T: Answer>(&self) -> T {
-        let mut value = MaybeUninit::<T>::zeroed();
-        let bytes = self.as_bytes();
-        let len = bytes.len().min(size_of::<T>());
-        // SAFETY: the value has space for so many bytes, and the buffer holds them; bytes need no alignment.
-        unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), len) };
-        // SAFETY: every byte is initialised, and any bytes are valid.
-        unsafe { value.assume_init() }
-    }
-}
 
 /// A query without a place for its answer; with an empty `input` there is none.
 fn question(kind: DXGK_QUERYADAPTERINFOTYPE, input: &mut [u32]) -> DXGKARG_QUERYADAPTERINFO {
@@ -210,8 +139,27 @@ impl Adapter {
         if let Err(status) = self.ask(kind, name, input, &mut output) {
             return Ok(Err(status));
         }
-        output.check_whole(name, output.memory.len())?;
+        output.check_whole(name, T::MEMBERS, output.memory.len())?;
         Ok(Ok(output.value()))
+    }
+
+    /// Says of an answer that breaks a rule what the driver left out of it, which counted as zero: it is asked again, with a buffer that tells.
+    pub(super) fn judged<T: Answer>(
+        &self,
+        (kind, name): (DXGK_QUERYADAPTERINFOTYPE, &'static str),
+        input: &mut [u32],
+        rules: Result<(), StartError>,
+    ) -> Result<(), StartError> {
+        rules.map_err(|broken| {
+            let mut output = Buffer::patterned(self.answer_size::<T>(kind));
+            let asked = self.ask(kind, name, input, &mut output);
+            match asked.ok().and_then(|()| output.unwritten(T::MEMBERS, output.memory.len())) {
+                Some(Unwritten { written, size, member: Some(member) }) => {
+                    StartError::PartOfAnswer { broken: Box::new(broken), query: name, written, size, member }
+                }
+                _ => broken,
+            }
+        })
     }
 
     /// One number for each of `count` nodes.
@@ -223,7 +171,7 @@ impl Adapter {
     ) -> Result<Vec<u32>, StartError> {
         let mut output = self.buffer(count * 4);
         self.ask(kind, name, &mut [], &mut output).map_err(|status| StartError::Query { query: name, status })?;
-        output.check_whole(name, 4)?;
+        output.check_whole(name, &[], 4)?;
         Ok(output
             .as_bytes()
             .chunks_exact(4)
@@ -246,6 +194,7 @@ impl Adapter {
         let _running = self.vidmm().enter()?;
         let why = match self.query_whole(kind, name, &mut [index]) {
             Ok(Ok(answer)) => return Ok(answer),
+            _ if self.machine.verifier().is_stopped() => return Err(STATUS_DEVICE_REMOVED.into()),
             Ok(Err(_)) if self.check_version(kind).is_err() => {
                 format!("a driver of {} is not asked {name}", self.miniport.version().name)
             }

@@ -3,7 +3,7 @@
 use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
-use super::{EnabledFeatures, NodeCaps, Segment, StartError, mcdm, versions};
+use super::{EnabledFeatures, NodeCaps, Segment, StartError, mcdm, reserved_bits, versions};
 use crate::registration::is_filled;
 use crate::start_error::LAST_ENGINE_TYPE;
 
@@ -196,6 +196,7 @@ pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS, around: &Surroundings) -
     if found < needed {
         return Err(StartError::HighestAcceptableAddress { found, needed });
     }
+    reserved_bits::check_driver_caps(caps)?;
     check_scheduling_caps(caps, around.features)?;
     if caps.SupportPerEngineTDR == 0 {
         return Err(StartError::PerEngineTdrRequired);
@@ -443,7 +444,7 @@ pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result
             return refuse("SupportsCpuHostAperture is for memory segments only");
         }
         if flags.SupportsCpuHostAperture() && segment.host_aperture.is_none() {
-            return refuse("its CpuHostAperture is empty or not memory of this device");
+            return refuse(&segment.unreached);
         }
         if flags.SupportsCachedCpuHostAperture() && !flags.SupportsCpuHostAperture() {
             return refuse("SupportsCachedCpuHostAperture needs SupportsCpuHostAperture");
@@ -470,7 +471,7 @@ pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result
             return refuse(&format!("CommitLimit is {:#x}, more than its Size", segment.commit_limit));
         }
         if flags.CpuVisible() && !flags.Aperture() && segment.kernel.is_none() {
-            return refuse("it is CpuVisible, but its CpuTranslatedAddress is not memory of this device");
+            return refuse(&format!("it is CpuVisible, and {}", segment.unreached));
         }
         apertures += u32::from(flags.Aperture());
         if apertures > 1 {

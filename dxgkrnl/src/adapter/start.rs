@@ -14,7 +14,9 @@ use wddm_ddi::types::*;
 use super::link;
 use super::registry;
 use super::rules::{self, Surroundings};
-use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm, versions};
+use super::{
+    Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm, reserved_bits, versions,
+};
 use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_NAME};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
@@ -291,7 +293,8 @@ impl Adapter {
             features,
             version: self.miniport.version(),
         };
-        rules::check_driver_caps(&driver, &around)?;
+        let caps = (Kind::DXGKQAITYPE_DRIVERCAPS, "DRIVERCAPS");
+        self.judged::<DXGK_DRIVERCAPS>(caps, &mut [], rules::check_driver_caps(&driver, &around))?;
         let node_count = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
         let engines = self.links().len() as u32;
         self.query_device_caps(&driver)?;
@@ -339,17 +342,22 @@ impl Adapter {
         let (gpummu, mut levels) = self.query_page_tables(engine)?;
         let nodes = self.query_nodes(engine, nodes)?;
         rules::check_nodes(&nodes, features)?;
+        reserved_bits::check_nodes(&nodes)?;
         let version = self.query::<DXGK_GPUVERSION>(Kind::DXGKQAITYPE_GPUVERSION, "GPUVERSION", &mut [engine]).ok();
         let (out, descriptors) = self.query_segments(engine)?;
         let mut segments: Vec<Segment> =
             (1..).zip(&descriptors).map(|(id, descriptor)| self.describe_segment(engine, id, descriptor)).collect();
         rules::check_segments(&segments, out.PagingBufferSegmentId)?;
+        reserved_bits::check_segments(&segments)?;
         let counts = descriptors.iter().map(|descriptor| descriptor.NumInvalidMemoryRanges);
         segments.iter_mut().zip(counts).try_for_each(|(segment, count)| self.query_invalid_ranges(segment, count))?;
         if let [leaf, root] = levels.as_mut_slice() {
             self.size_root_page_table(engine, &gpummu, (leaf, root), &segments)?;
         }
-        rules::check_page_tables(&gpummu, &levels, &segments)?;
+        let checked = rules::check_page_tables(&gpummu, &levels, &segments)
+            .and_then(|()| reserved_bits::check_page_tables(&gpummu));
+        let caps = (Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS");
+        self.judged::<DXGK_GPUMMUCAPS>(caps, &mut [engine], checked)?;
         Ok(EngineCaps { nodes, segments, gpummu, levels, version, out })
     }
 
@@ -378,7 +386,10 @@ impl Adapter {
         for index in 0..self.links().len() as u32 {
             match self.query_whole::<DXGK_PHYSICALADAPTERCAPS>(physical, "PHYSICALADAPTERCAPS", &mut [index])? {
                 Ok(caps) => {
-                    rules::check_physical_adapter(&caps, nodes)?;
+                    let checked = rules::check_physical_adapter(&caps, nodes)
+                        .and_then(|()| reserved_bits::check_physical_adapter(&caps));
+                    let asked = (physical, "PHYSICALADAPTERCAPS");
+                    self.judged::<DXGK_PHYSICALADAPTERCAPS>(asked, &mut [index], checked)?;
                     handles.push(caps.DxgkPhysicalAdapterHandle);
                 }
                 // One that is not linked may leave the question open.
@@ -416,7 +427,8 @@ impl Adapter {
         let caps: DXGK_NATIVE_FENCE_CAPS = self
             .query_whole(kind, "NATIVE_FENCE_CAPS", &mut [])?
             .map_err(|status| StartError::NativeFenceCaps(format!("the query failed with {status}")))?;
-        rules::check_native_fence(&caps)?;
+        let checked = rules::check_native_fence(&caps);
+        self.judged::<DXGK_NATIVE_FENCE_CAPS>((kind, "NATIVE_FENCE_CAPS"), &mut [], checked)?;
         Ok(Some(caps))
     }
 
@@ -428,7 +440,8 @@ impl Adapter {
         let caps: DXGK_USERMODESUBMISSION_CAPS = self
             .query_whole(kind, "USERMODESUBMISSION_CAPS", &mut [])?
             .map_err(|status| StartError::UserModeSubmissionCaps(format!("the query failed with {status}")))?;
-        rules::check_user_mode_submission(&caps)?;
+        let checked = rules::check_user_mode_submission(&caps);
+        self.judged::<DXGK_USERMODESUBMISSION_CAPS>((kind, "USERMODESUBMISSION_CAPS"), &mut [], checked)?;
         Ok(Some(caps))
     }
 
@@ -476,6 +489,17 @@ impl Adapter {
             kernel: if visible { self.kernel_view(address, size) } else { None },
             host_aperture: host_aperture.filter(|(address, pages)| self.is_window(*address, *pages)),
             invalid: Vec::new(),
+            unreached: match host_aperture {
+                Some((address, pages)) => format!(
+                    "CpuHostAperture.PhysicalAddress {address:#x} with SizeInPages {pages:#x} {}",
+                    self.why_no_memory(address, u64::from(pages) * PAGE_SIZE)
+                ),
+                None => format!(
+                    "CpuTranslatedAddress {address:#x} with Size {size:#x} (BaseAddress {:#x}) {}",
+                    descriptor.BaseAddress.QuadPart,
+                    self.why_no_memory(address, size)
+                ),
+            },
         }
     }
 
@@ -487,6 +511,13 @@ impl Adapter {
     /// Kernel address of `len` bytes at a translated address, if they are plain memory of a function.
     fn kernel_view(&self, address: u64, len: u64) -> Option<NonNull<u8>> {
         self.links().iter().find_map(|link| link.resources.kernel_view(address, len))
+    }
+
+    /// The rule for which a range is no mapped memory of a function, as the rest of a sentence about it.
+    fn why_no_memory(&self, address: u64, len: u64) -> String {
+        let begins = self.links().iter().find(|link| link.function.bar_at(address, 1).is_some());
+        let link = begins.or_else(|| self.links().first());
+        link.map_or_else(String::new, |link| link.resources.why_no_memory(address, len))
     }
 
     fn stop_device(&self, link: &Link) {

@@ -55,6 +55,14 @@ impl Machine {
             Ok(function) => format!("plugged in {name}: {function}"),
             Err(error) => format!("plugged in {name}: {error}"),
         });
+        if let Ok(function) = &function {
+            let function = Arc::downgrade(function);
+            self.0.verifier.hear(Arc::new(move || {
+                let bus = &function.upgrade().filter(|function| function.bus.is_gone())?.bus;
+                let page = "[dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]";
+                Some(format!("{} does not answer any more, as after its function was pulled out {page}", bus.name()))
+            }));
+        }
         let object = DeviceObject::new(location, function.as_ref().ok());
         let features = self.0.config.features;
         pnp.devices.push(Device { object, location, function, features, stack: None, started: None, last: None });

@@ -165,7 +165,10 @@ impl Port {
         }
         let versions = args.MinSupportedVersion..=args.MaxSupportedVersion;
         if args.MinSupportedVersion == 0 || versions.is_empty() {
-            self.machine.verifier().log(format!("QueryFeatureSupport({}) answered versions {versions:?}", id.0));
+            self.machine.verifier().log(format!(
+                "QueryFeatureSupport({}) answered MinSupportedVersion {} and MaxSupportedVersion {}, which is no range from 1 on",
+                id.0, args.MinSupportedVersion, args.MaxSupportedVersion
+            ));
             return (false, false);
         }
         (versions.contains(&FEATURE_VERSION), args.SupportedOnCurrentConfig != 0)

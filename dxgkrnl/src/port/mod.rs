@@ -218,6 +218,15 @@ impl Port {
         self.gone.load(Ordering::Acquire)
     }
 
+    /// Why the adapter does not run any more; `None` while it runs, and if the whole machine has stopped.
+    pub(crate) fn why_ended(&self) -> Option<&'static str> {
+        match (self.is_gone(), self.running.load(Ordering::Acquire)) {
+            (true, _) => Some("a function of it was pulled out [dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]"),
+            (false, false) => Some("it was stopped by plug and play"),
+            (false, true) => None,
+        }
+    }
+
     /// For waits of the kernel on a machine without interrupt threads: delivers the interrupts of every adapter, for the one that
     /// is waited for may need another, and lets devices work. True if anything was done; on a machine with interrupt threads
     /// nothing is done here.
@@ -353,6 +362,11 @@ impl Port {
     /// True while every function answers in configuration space.
     pub(crate) fn is_there(&self) -> bool {
         self.links().iter().all(|link| link.function.is_there())
+    }
+
+    /// True if a function was pulled out, also if nobody has told of it yet.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.is_gone() || !self.is_there()
     }
 
     /// The functions that do not answer any more, or all if each does.

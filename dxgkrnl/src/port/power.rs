@@ -176,8 +176,10 @@ pub(crate) fn check_component(
     // SAFETY: both arms are a number.
     let node = unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex;
     let node = engine.then_some(node);
-    if node.is_some_and(|node| node >= node_count) {
-        return broken(format!("node {node:?} does not exist"));
+    if let Some(node) = node.filter(|node| *node >= node_count) {
+        return broken(format!(
+            "ComponentMapping.EngineDesc.NodeIndex {node} does not exist: there are {node_count} nodes"
+        ));
     }
     Ok(Component {
         node,

@@ -244,14 +244,24 @@ impl Resources {
 
     /// The rule for which [`Resources::map`] refuses a range.
     pub(crate) fn why_not_mapped(&self, address: u64, len: u64) -> String {
+        if len == 0 {
+            return "Length is 0, and expected is at least one byte".to_owned();
+        }
+        format!("TranslatedAddress {address:#x} with Length {len:#x} {}", self.why_no_memory(address, len))
+    }
+
+    /// Why [`Resources::kernel_view`] finds nothing, as the rest of a sentence about the range.
+    pub(crate) fn why_no_memory(&self, address: u64, len: u64) -> String {
         let begun = |bar: &&BarWindow| address.checked_sub(bar.address).is_some_and(|offset| offset < bar.size);
-        match self.function.bars.iter().find(begun) {
-            _ if len == 0 => "Length is 0, and expected is at least one byte".to_owned(),
-            Some(bar) => format!(
-                "TranslatedAddress {address:#x} with Length {len:#x} reaches past the end of BAR{}, which has {:#x} bytes at {:#x}",
-                bar.index, bar.size, bar.address
-            ),
-            None => format!("TranslatedAddress {address:#x} is of no BAR of the device: {}", self.function),
+        let Some(bar) = self.function.bars.iter().find(begun) else {
+            return format!("is of no BAR of the device: {}", self.function);
+        };
+        let place = format!("BAR{}, which has {:#x} bytes at {:#x}", bar.index, bar.size, bar.address);
+        match self.function.bar_at(address, len) {
+            None => format!("reaches past the end of {place}"),
+            Some(_) => {
+                format!("is in {place} and is not mapped memory: its accesses are calls of what serves the function")
+            }
         }
     }
 

@@ -33,7 +33,7 @@ impl Tdr {
         // A function that does not answer in configuration space is not reset: plug and play is about to tell of its removal.
         if !adapter.is_there() {
             drop(one);
-            sch.abandon_hardware(&adapter);
+            self.abandon(&adapter);
             return;
         }
         let now = self.clock.now();

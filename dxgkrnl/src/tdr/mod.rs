@@ -265,6 +265,9 @@ impl Tdr {
             (hung, self.has_lost_its_work(&watch).then(|| adapter.vidsch().timeouts().adapter_resets()), proven)
         };
         if let Some(reason) = proven {
+            if adapter.is_absent() {
+                return self.abandon(&adapter);
+            }
             return self.fail(STATUS_TIMEOUT, reason);
         }
         match forgotten {
@@ -346,8 +349,11 @@ impl Tdr {
     /// on. Called with nothing held.
     fn recover_from(&self, waiter: Waiter, complaints: &[Complaint]) {
         let Ok(adapter) = self.adapter() else { return };
-        if complaints.is_empty() {
+        if complaints.is_empty() || adapter.is_gone() {
             return;
+        }
+        if !adapter.is_there() {
+            return self.abandon(&adapter);
         }
         let promoted = {
             let _powered = adapter.machine.gate().enter(&adapter.machine);
@@ -363,11 +369,23 @@ impl Tdr {
         }
     }
 
+    /// A function does not answer in configuration space, and nothing of it is reset: plug and play is about to tell of its removal. Called with nothing held.
+    fn abandon(&self, adapter: &RenderAdapter) {
+        self.verifier.log(
+            "the adapter does not answer any more, as after its function was pulled out: its devices are lost [dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]"
+                .to_owned(),
+        );
+        adapter.vidsch().abandon_hardware(adapter);
+    }
+
     /// As [`Tdr::recover_from`], for a thread that is losing `device`, of which `subject` does not leave the engine of `node`, and whose
     /// other work may be done later.
     fn recover_beside(&self, device: &Device, node: u32, subject: Subject) {
         let Ok(adapter) = self.adapter() else { return };
         let sch = adapter.vidsch();
+        if adapter.is_absent() {
+            return sch.reset_adapter_soon(TdrReason::SuspensionTimeout, sch.timeouts().adapter_resets());
+        }
         let after = self.reset_engine(&sch.timeouts().complaint_about(node, TdrReason::SuspensionTimeout, subject));
         for (other, error) in after.lost.into_iter().filter(|(other, _)| other.id() != device.id()) {
             sch.lose_soon(other, error);

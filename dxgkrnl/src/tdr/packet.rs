@@ -154,7 +154,7 @@ impl Tdr {
         status.is_success().then(|| args.EngineStatus.Responsive())
     }
 
-    /// The other nodes of the same engine that a reset of this one hits, one bit each by ordinal. `None` after the bugcheck that an answer without the node itself is.
+    /// The other nodes of the same engine that a reset of this one hits, one bit each by ordinal. `None` after the bugcheck that an answer without the node itself, or with one that does not exist, is.
     fn query_dependent_engines(&self, adapter: &RenderAdapter, number: u32) -> Option<u64> {
         let (node, engine) = adapter.caps().ordinals(number);
         let mut args =
@@ -168,17 +168,25 @@ impl Tdr {
             return None;
         }
         let (mask, own) = (args.DependentNodeOrdinalMask, 1 << (node & 63));
-        if mask & own == 0 {
-            self.verifier.raise(Bugcheck::scheduler(
-                subcode::DEPENDENT_ENGINES,
-                mask,
-                u64::from(node),
-                u64::from(engine),
-                format!("DxgkDdiQueryDependentEngineGroup answered {mask:#x} for node {node}, without that node"),
-            ));
-            return None;
-        }
-        Some(mask & !own)
+        let count = adapter.caps().nodes_of_engine();
+        let foreign = u64::MAX.checked_shl(count).map_or(0, |others| mask & others);
+        let rule = if mask & own == 0 {
+            "without that node".to_owned()
+        } else if foreign != 0 {
+            format!("and the bits {foreign:#x} of it are of no node, for physical adapter {engine} has {count} of them")
+        } else {
+            return Some(mask & !own);
+        };
+        self.verifier.raise(Bugcheck::scheduler(
+            subcode::DEPENDENT_ENGINES,
+            mask,
+            u64::from(node),
+            u64::from(engine),
+            format!(
+                "DxgkDdiQueryDependentEngineGroup answered DependentNodeOrdinalMask {mask:#x} for node {node}, {rule} [d3dkmddi: DXGKARG_QUERYDEPENDENTENGINEGROUP]"
+            ),
+        ));
+        None
     }
 
     /// Nodes by ordinal on the engine of node `number`.
@@ -245,6 +253,8 @@ impl Tdr {
             }
             // It cannot be done again without what it has done so far.
             Ok(Aborted::Paging) if within => Outcome::Promoted,
+            // The driver reads all ones of a function that is gone.
+            _ if adapter.is_absent() => Outcome::Promoted,
             _ => {
                 self.verifier.raise(Bugcheck::scheduler(
                     subcode::INVALID_ABORTED_FENCE,

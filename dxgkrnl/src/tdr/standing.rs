@@ -1,13 +1,15 @@
 //! Hardware queues that stand still for long although their contexts leave the engine whenever that is asked.
 //!
 //! Such a queue may wait in the system, wait in hardware, be long, or be lost. What cannot be told apart is said in the log, once for each time that a queue stands, and the machine
-//! goes on. Two things are proven, and stop it: DxgkDdiSuspendContext that says again and again that a context was suspended already which was not; and a submission that leaves an engine
+//! goes on. A submission that leaves an engine unfinished which cannot stop what it has begun, while the node does other work of no more priority, is counted besides. Two things are
+//! proven, and stop the machine: DxgkDdiSuspendContext that says again and again that a context was suspended already which was not; and a submission that leaves an engine
 //! unfinished which cannot stop what it has begun, while nothing else is done there. [d3dkmddi: DXGKDDI_SUSPENDCONTEXT; d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::rescue::Rescue;
 use crate::vidsch::{HwQueue, RenderAdapter};
 
 use super::Tdr;
@@ -57,13 +59,32 @@ impl Tdr {
             if stood > limit {
                 let found = self.proof(&adapter, queue, &stand, now);
                 if found.is_none() && !std::mem::replace(&mut stand.told, true) {
-                    self.verifier.log(format!("{}; {}", of_queue(queue, progress, stood), guess(queue)));
+                    let why = match self.is_unfinished(&adapter, queue, &stand) && !is_outranked(queue, &queues) {
+                        true => {
+                            self.rescued(Rescue::LostSubmission, 1);
+                            LOST
+                        }
+                        false => guess(queue),
+                    };
+                    self.verifier.log(format!("{}; {why}", of_queue(queue, progress, stood)));
                 }
                 proven = proven.or(found);
             }
             stands.0.insert(key, stand);
         }
         proven
+    }
+
+    /// True if the engine has left a submission unfinished although it cannot stop what it has begun.
+    fn is_unfinished(&self, adapter: &RenderAdapter, queue: &HwQueue, stand: &Stand) -> bool {
+        let context = queue.context();
+        adapter.vidsch().timeouts().limit_of_losses().is_some()
+            && context.early_suspensions() == stand.early
+            && context.suspensions().1 != 0
+            && queue.held() == 0
+            && !queue.flags().UserModeSubmission()
+            && adapter.caps().cannot_stop_packets(context.node() as usize)
+            && !adapter.vidsch().is_busy_by_log(context)
     }
 
     /// The fault of the driver for which a queue stands, if it can be told.
@@ -79,13 +100,7 @@ impl Tdr {
             ));
         }
         let alone = now.saturating_sub(stand.node.1);
-        let lost = alone > self.settings.delay * most
-            && early == 0
-            && context.suspensions().1 != 0
-            && queue.held() == 0
-            && !queue.flags().UserModeSubmission()
-            && adapter.caps().cannot_stop_packets(node as usize)
-            && !adapter.vidsch().is_busy_by_log(context);
+        let lost = alone > self.settings.delay * most && self.is_unfinished(adapter, queue, stand);
         lost.then(|| {
             format!(
                 "a submission of DxgkDdiSubmitCommandToHwQueue is lost, or the end of it: for {:.1} s nothing was done on node {node}, whose context has left the engine whenever that was asked, \
@@ -98,6 +113,13 @@ impl Tdr {
     }
 }
 
+/// True if a context with more priority has work on the node of a queue, or has done some since: the hardware may have left the queue waiting for that.
+fn is_outranked(queue: &HwQueue, queues: &[Arc<HwQueue>]) -> bool {
+    let (context, own) = (queue.context(), queue.context().priority());
+    let mut others = queues.iter().map(|other| other.context()).filter(|other| other.node() == context.node());
+    others.any(|other| other.priority().global > own.global || other.priority().in_process > own.in_process)
+}
+
 /// A number that changes with everything that is done on a node, and with every reset of its engine.
 fn done_on_node(adapter: &RenderAdapter, queues: &[Arc<HwQueue>], node: u32) -> u64 {
     let sch = adapter.vidsch();
@@ -106,6 +128,10 @@ fn done_on_node(adapter: &RenderAdapter, queues: &[Arc<HwQueue>], node: u32) -> 
     let packets = sch.nodes().get(node as usize).map_or(0, |node| node.state().last_completed());
     of_queues.fold(u64::from(packets), u64::wrapping_add).wrapping_add(sch.timeouts().resets_begun(node))
 }
+
+/// The finding about a queue whose submission is unfinished while its node does other work, in words.
+const LOST: &str = "its context has left the engine whenever that was asked, and with D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY a submission that has begun leaves it when it is done, while the \
+     node did other work: its submission is lost, or a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]";
 
 /// The reasons for which a queue may stand still, in words for the log.
 fn guess(queue: &HwQueue) -> &'static str {

@@ -114,9 +114,9 @@ fn build(
         _ => true,
     };
     if !sound {
-        let sizes = (args.DmaBufferSize, args.DmaBufferPrivateDataSize);
         let rule = "expected are sizes that fit, or with STATUS_BUFFER_OVERFLOW larger ones up to the limits";
-        let why = format!("{answer} with DmaBufferSize and DmaBufferPrivateDataSize {sizes:?}, and {rule}");
+        let (size, private) = (args.DmaBufferSize, args.DmaBufferPrivateDataSize);
+        let why = format!("{answer} with DmaBufferSize {size} and DmaBufferPrivateDataSize {private}, and {rule}");
         return Err(refused(STATUS_DRIVER_INTERNAL_ERROR, why));
     }
     Ok(answer)

@@ -214,6 +214,7 @@ fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTAT
     let Some(_inside) = process.enter() else { return STATUS_ACCESS_DENIED };
     let verifier = process.machine().verifier();
     if verifier.is_stopped() {
+        process.tell_removed(name);
         return STATUS_DEVICE_REMOVED;
     }
     let work = || {
@@ -223,8 +224,10 @@ fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTAT
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(status)) => status,
         Ok(Err(failure)) => {
-            if let Some(why) = failure.why() {
-                verifier.log(format!("{name} fails with {}: {why}", failure.status()));
+            match failure.why() {
+                Some(why) => verifier.log(format!("{name} fails with {}: {why}", failure.status())),
+                None if failure.status() == STATUS_DEVICE_REMOVED => process.tell_removed(name),
+                None => {}
             }
             failure.status()
         }

@@ -8,6 +8,7 @@ use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
+use crate::rescue::{Rescue, Rescues};
 use crate::trace::TraceKind;
 use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
 use crate::vidmm::scheduler::Scheduler;
@@ -15,6 +16,7 @@ use crate::vidmm::segment::Segments;
 use crate::vidmm::table::Table;
 use crate::vidmm::table_memory::{Entries, MEDIUM, PageSize, Phase, Shape, Subject, TableMemory, Update};
 use crate::vidmm::table_operation::{Flush, TableWork, UpdateArguments};
+use crate::vidmm::written_tables::Watched;
 use nt::bugcheck::Bugcheck;
 use nt::page::PAGE_SIZE;
 use nt::ram::Pages;
@@ -40,6 +42,7 @@ pub(crate) struct Driver {
     pub(crate) scheduler: OnceLock<Arc<dyn Scheduler>>,
     /// MapAperture2Supported of DRIVERCAPS.
     pub(crate) map_aperture2: bool,
+    pub(crate) rescues: Arc<Rescues>,
 }
 
 /// Paging operations by name. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_OPERATION]
@@ -159,6 +162,29 @@ impl Driver {
         let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
         self.verifier.raise(Bugcheck::memory(0xb, parameters.0, parameters.1, 0, reason));
         STATUS_DEVICE_REMOVED
+    }
+
+    /// Stops the machine for a wrong answer about an operation of an engine. [debugger: 0x10e]
+    pub(crate) fn stop_of_operation(
+        &self,
+        (engine, operation): (u32, Operation),
+        subcode: u64,
+        parameter: u64,
+        found: &str,
+    ) {
+        let reason = format!("{} {found}", building(engine, operation));
+        self.verifier.raise(Bugcheck::memory(subcode, operation.0 as u32 as u64, parameter, 0, reason));
+    }
+
+    /// The driver has put no command into the buffer for an operation: a finding where only a GPU can carry it out, because it is about its virtual addresses.
+    pub(crate) fn note_unbuilt(&self, engine: u32, operation: Operation) {
+        if matches!(operation, Operation::DXGK_OPERATION_VIRTUAL_FILL | Operation::DXGK_OPERATION_VIRTUAL_TRANSFER) {
+            self.rescues.add(Rescue::UnbuiltOperation, 1);
+            self.verifier.log(format!(
+                "{} answered {STATUS_SUCCESS} and left pDmaBuffer as it was, and expected is a command for the GPU [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER]",
+                building(engine, operation)
+            ));
+        }
     }
 
     /// An operation that the driver carries out with the CPU before it returns. [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::pDmaBuffer]
@@ -305,8 +331,18 @@ impl TableMemory for TableWriter<'_> {
             return Ok(());
         }
         let address = update.table.kernel_address().ok_or(STATUS_INVALID_PARAMETER)?;
+        let watched = Watched::new(update.table, update.phase, &update.entries);
         let address = DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: address.as_ptr().cast() };
         let u = arguments.with(entries, DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, address);
-        self.driver.at_once(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)
+        self.driver.at_once(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)?;
+        match watched.left_out(update.phase, entries) {
+            Some(rule) if !self.driver.verifier.is_stopped() => {
+                let call = building(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE);
+                let reason = format!("{call} answered {STATUS_SUCCESS} {rule}");
+                self.driver.verifier.raise(Bugcheck::fatal(reason));
+                Err(STATUS_DEVICE_REMOVED)
+            }
+            _ => Ok(()),
+        }
     }
 }

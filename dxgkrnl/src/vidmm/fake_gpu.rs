@@ -699,6 +699,7 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
         paging_contexts: OnceLock::new(),
         scheduler: OnceLock::new(),
         map_aperture2: false,
+        rescues: Arc::default(),
     };
     let segment = |id, aperture: bool| Segment {
         id,

@@ -134,6 +134,7 @@ impl Memory {
     ) -> Result<(), NTSTATUS> {
         let mut multipass = 0;
         let mut busy = 0;
+        let mut built = false;
         loop {
             let driver = Arc::clone(&self.driver);
             let size = self.paging.buffer_size;
@@ -151,21 +152,19 @@ impl Memory {
                     return Err(STATUS_DEVICE_REMOVED);
                 }
             };
+            built |= advanced;
             match status {
-                STATUS_SUCCESS => return Ok(()),
+                STATUS_SUCCESS => {
+                    if !built {
+                        driver.note_unbuilt(engine, operation);
+                    }
+                    return Ok(());
+                }
                 STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER => {
                     if fresh && !advanced && args.MultipassOffset == multipass {
-                        let reason = format!(
-                            "{} answered {status} for an empty buffer of {size:#x} bytes and made no progress",
-                            building(engine, operation)
-                        );
-                        driver.verifier.raise(Bugcheck::memory(
-                            0xb,
-                            operation.0 as u32 as u64,
-                            u64::from(size),
-                            0,
-                            reason,
-                        ));
+                        let found =
+                            format!("answered {status} for an empty buffer of {size:#x} bytes and made no progress");
+                        driver.stop_of_operation((engine, operation), 0xb, u64::from(size), &found);
                         return Err(STATUS_DEVICE_REMOVED);
                     }
                     multipass = args.MultipassOffset;
@@ -178,12 +177,10 @@ impl Memory {
                 }
                 // Nothing is under way that it could be busy with.
                 STATUS_GRAPHICS_ALLOCATION_BUSY if leaves(operation, &u) => {
-                    let reason = format!(
-                        "{} answered {status} for an allocation that is to leave its segment, with nothing under way",
-                        building(engine, operation)
+                    let found = format!(
+                        "answered {status} for an allocation that is to leave its segment, with nothing under way"
                     );
-                    let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
-                    driver.verifier.raise(Bugcheck::memory(0x9, parameters.0, parameters.1, 0, reason));
+                    driver.stop_of_operation((engine, operation), 0x9, u64::from(status.0 as u32), &found);
                     return Err(STATUS_DEVICE_REMOVED);
                 }
                 status => return Err(status),

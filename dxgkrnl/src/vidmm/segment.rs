@@ -10,7 +10,7 @@ use crate::caps::Segment;
 use crate::port::{BarOwner, NO_BAR_OWNER};
 use crate::vidmm::aperture_pages::HostAperture;
 use crate::vidmm::budget_group::Group;
-use crate::vidmm::table::{Table, TablePlace};
+use crate::vidmm::table::{Blank, Table, TablePlace};
 use crate::vidmm::table_operation::TableWork;
 use nt::page::PAGE_SIZE;
 use nt::ram::Ram;
@@ -220,7 +220,8 @@ impl Segments {
     pub(crate) fn allocate_table(&mut self, segment: u32, len: u64, align: u64) -> Result<Table, NTSTATUS> {
         if segment == 0 {
             let pages = self.ram.allocate(len, align).ok_or(STATUS_NO_MEMORY)?;
-            return Ok(Table { kernel: Some(pages.kernel_address()), place: TablePlace::System(pages) });
+            let kernel = Some(pages.kernel_address());
+            return Ok(Table { kernel, place: TablePlace::System(pages), blank: Blank::default() });
         }
         let memory = self.memory_mut(segment).ok_or(STATUS_INVALID_PARAMETER)?;
         let base = memory.kernel;
@@ -229,7 +230,7 @@ impl Segments {
         let offset = given.ok_or(STATUS_GRAPHICS_NO_VIDEO_MEMORY)?;
         // SAFETY: the kernel mapping shows the whole segment, and the range lies in it.
         let kernel = base.map(|base| unsafe { base.add(offset as usize) });
-        Ok(Table { kernel, place: TablePlace::Segment { segment, offset, len } })
+        Ok(Table { kernel, place: TablePlace::Segment { segment, offset, len }, blank: Blank::default() })
     }
 
     /// Gives a page table's memory back; where the GPU writes tables, behind what it is to write before.

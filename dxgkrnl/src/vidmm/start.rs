@@ -160,6 +160,7 @@ impl VidMm {
             paging_contexts: OnceLock::new(),
             scheduler: OnceLock::from(scheduler),
             map_aperture2: caps.driver.MemoryManagementCaps.Bits.MapAperture2Supported(),
+            rescues: Arc::clone(port.machine.rescues()),
         };
         let segments = Segments::new(Arc::clone(port.machine.ram()), &caps.segments);
         let segments = segments.with_large_pages(driver.large_page());

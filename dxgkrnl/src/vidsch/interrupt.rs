@@ -94,7 +94,8 @@ impl VidSch {
         drop((aside, pending, acting));
     }
 
-    /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported.
+    /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported. A report that breaks a rule while the function does not answer is made of all ones: it
+    /// is not held against the driver, and the devices are lost as on an adapter that was pulled out.
     ///
     /// # Errors
     /// The bug check of a broken rule, which names the callback.
@@ -106,12 +107,21 @@ impl VidSch {
             Some(node) => self.set_aside(node, &report),
             None => self.note(&report),
         });
-        noted.map_err(|mut bugcheck| {
+        noted.or_else(|mut bugcheck| {
             const NAME: &str = "DxgkCbNotifyInterrupt";
+            if self.is_of_absent_function() {
+                self.verifier.log(format!(
+                    "{NAME}: {}, which breaks no rule, for the adapter does not answer any more, as after its function was pulled out: nothing is made of it",
+                    bugcheck.reason
+                ));
+                let resets = self.timeouts.adapter_resets();
+                lock(&self.pending).work.push(Work::ResetAdapter(TdrReason::FunctionReset, resets));
+                return Ok(());
+            }
             if !bugcheck.reason.contains(NAME) {
                 bugcheck.reason = format!("{NAME}: {}", bugcheck.reason);
             }
-            bugcheck
+            Err(bugcheck)
         })
     }
 
@@ -356,12 +366,12 @@ impl VidSch {
             return Err(Bugcheck::new(
                 Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
                 [0; 4],
-                format!("HWQUEUE_PAGE_FAULTED names {:?}, which does not exist", fault.target),
+                format!("HWQUEUE_PAGE_FAULTED names {}, which does not exist", fault.target),
             ));
         }
         let error = DeviceError::PageFault { address: fault.address, flags: fault.flags, code: fault.error };
         self.verifier.log(format!(
-            "{:?} faulted on node {}: {} at {:#x}, level {}, progress {}, error {:#x}",
+            "{} faulted on node {}: {} at {:#x}, level {}, progress {}, error {:#x}",
             fault.target,
             fault.node,
             report::access(fault.flags),

@@ -113,15 +113,35 @@ pub(super) fn create_context(
 /// DMA buffer is made from it. [d3dkmddi: DXGK_CONTEXTINFO]
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER with the rule. That private data of a packet has a limit is this project's rule: the page has none.
+/// STATUS_INVALID_PARAMETER with the rule. That private data of a packet and the lists have limits is this project's rule: the page has none.
 fn check_context_info(adapter: &RenderAdapter, node: u32, info: &DXGK_CONTEXTINFO) -> Result<(), Failure> {
     const MOST: u32 = 1 << 20;
+    /// Elements of a list, which no packet with virtual addressing has.
+    const LIST_MOST: u32 = 1 << 16;
     adapter.check_dma_buffer_segment_set(node, info.DmaBufferSegmentSet).map_err(|error| {
         let why = error.to_string();
         refused(adapter.refuse(error), why)
     })?;
     let size = info.DmaBufferPrivateDataSize;
-    let rule = if !info.Caps.NoPatchingRequired() {
+    let lists =
+        [("AllocationListSize", info.AllocationListSize), ("PatchLocationListSize", info.PatchLocationListSize)];
+    let (caps, nodes) = (info.Caps.into_bits(), adapter.caps().nodes_of_engine());
+    let rule = if caps & !0b111 != 0 {
+        format!(
+            "answered ContextInfo.Caps {caps:#x}: the bits {:#x} of it are reserved, and expected is 0",
+            caps & !0b111
+        )
+    } else if info.Reserved != 0 {
+        format!("answered ContextInfo.Reserved {:#x}, which is reserved, and expected is 0", info.Reserved)
+    } else if let Some((member, size)) = lists.into_iter().find(|(_, size)| *size > LIST_MOST) {
+        format!("answered ContextInfo.{member} {size:#x}, and at most {LIST_MOST:#x} elements are possible here")
+    } else if info.PagingCompanionNodeId >= nodes {
+        let node = info.PagingCompanionNodeId;
+        format!(
+            "answered ContextInfo.PagingCompanionNodeId {node:#x}, and the adapter has {nodes} node{}",
+            plural(nodes)
+        )
+    } else if !info.Caps.NoPatchingRequired() {
         "answered ContextInfo.Caps.NoPatchingRequired 0, and a context with virtual addressing has nothing to patch"
             .into()
     } else if size > MOST {
@@ -133,6 +153,11 @@ fn check_context_info(adapter: &RenderAdapter, node: u32, info: &DXGK_CONTEXTINF
     };
     let why = format!("DxgkDdiCreateContext on node {node} {rule} [d3dkmddi: DXGK_CONTEXTINFO]");
     Err(refused(STATUS_INVALID_PARAMETER, why))
+}
+
+/// The end of a word that is counted.
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 impl VidSch {

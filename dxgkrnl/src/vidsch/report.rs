@@ -2,7 +2,7 @@
 //!
 //! Checks against the state of the adapter (is the id submitted, does the handle exist) follow where that state is.
 
-use std::slice;
+use std::{fmt, slice};
 
 use wddm_ddi::km::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE};
@@ -21,7 +21,7 @@ pub(crate) mod subcode {
     pub(crate) const SYSTEM_PACKET_FAULTED: u64 = 0x5;
     /// A report of a vertical sync from an adapter without displays.
     pub(crate) const VSYNC_WITHOUT_DISPLAY: u64 = 0x7;
-    /// An answer of DxgkDdiQueryDependentEngineGroup without the node that was asked about.
+    /// An answer of DxgkDdiQueryDependentEngineGroup without the node that was asked about, or with nodes that do not exist.
     pub(crate) const DEPENDENT_ENGINES: u64 = 0x8;
     /// An aborted fence id that no packet on the hardware has, nor the last one completed.
     pub(crate) const INVALID_ABORTED_FENCE: u64 = 0xa;
@@ -48,6 +48,16 @@ pub(crate) enum FaultTarget {
     Queue(HANDLE),
     Context(HANDLE),
     Process(HANDLE),
+}
+
+impl fmt::Display for FaultTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(handle) => write!(f, "hardware queue {handle:p}"),
+            Self::Context(handle) => write!(f, "hardware context {handle:p}"),
+            Self::Process(handle) => write!(f, "process {handle:p}"),
+        }
+    }
 }
 
 /// Extent of a reset.

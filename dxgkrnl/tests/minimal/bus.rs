@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::FromRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub(crate) struct FakeBus {
     pub(crate) vram: Arc<File>,
     reports: Mutex<VecDeque<u32>>,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
+    /// The function was pulled out of its slot, which nobody has told yet.
+    pub(crate) gone: AtomicBool,
 }
 
 impl FakeBus {
@@ -47,6 +50,7 @@ impl FakeBus {
             vram: Arc::new(vram),
             reports: Mutex::default(),
             sink: Mutex::default(),
+            gone: AtomicBool::new(false),
         })
     }
 
@@ -66,7 +70,14 @@ impl Bus for FakeBus {
         "minimal".into()
     }
 
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
     fn config_read(&self, offset: u16, size: u8) -> u32 {
+        if self.is_gone() {
+            return u32::MAX;
+        }
         let config = self.config.lock().unwrap();
         let Some(word) = config.get(usize::from(offset / 4)) else { return u32::MAX };
         let value = word >> (8 * (offset % 4));

@@ -55,18 +55,32 @@ fn an_answer_that_was_not_written_to_its_end_is_named_and_nothing_is_made_of_wha
     let halves = Mutant { table: |table| table.DxgkDdiQueryAdapterInfo = Some(half_an_answer), ..SOUND };
     let size = size_of::<DXGK_DRIVERCAPS>();
     let refused = |mutant| refused_by(mutant, SpecialPool::VerifyEnd);
-    assert_eq!(refused(halves), StartError::ShortAnswer { query: "DRIVERCAPS", written: size / 2, size });
+    assert_eq!(
+        refused(halves),
+        StartError::ShortAnswer {
+            query: "DRIVERCAPS",
+            written: size / 2,
+            size,
+            member: Some("DXGK_DRIVERCAPS.WDDMVersion")
+        }
+    );
     use DXGK_QUERYADAPTERINFOTYPE as Kind;
-    for (kind, query, size) in [
-        (Kind::DXGKQAITYPE_DRIVERCAPS, "DRIVERCAPS", size),
-        (Kind::DXGKQAITYPE_WDDMDEVICECAPS, "WDDMDEVICECAPS", 4),
-        (Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS", size_of::<DXGK_GPUMMUCAPS>()),
-        (Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION, "HISTORYBUFFERPRECISION", 4),
-        (Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", 4),
-        (Kind::DXGKQAITYPE_PHYSICALADAPTERCAPS, "PHYSICALADAPTERCAPS", size_of::<DXGK_PHYSICALADAPTERCAPS>()),
+    let (mmu, physical) = (size_of::<DXGK_GPUMMUCAPS>(), size_of::<DXGK_PHYSICALADAPTERCAPS>());
+    for (kind, query, size, member) in [
+        (Kind::DXGKQAITYPE_DRIVERCAPS, "DRIVERCAPS", size, Some("DXGK_DRIVERCAPS.HighestAcceptableAddress")),
+        (Kind::DXGKQAITYPE_WDDMDEVICECAPS, "WDDMDEVICECAPS", 4, Some("DXGK_WDDMDEVICECAPS.WDDMVersion")),
+        (Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS", mmu, Some("DXGK_GPUMMUCAPS.ReadOnlyMemorySupported")),
+        (Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION, "HISTORYBUFFERPRECISION", 4, None),
+        (Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", 4, None),
+        (
+            Kind::DXGKQAITYPE_PHYSICALADAPTERCAPS,
+            "PHYSICALADAPTERCAPS",
+            physical,
+            Some("DXGK_PHYSICALADAPTERCAPS.NumExecutionNodes"),
+        ),
     ] {
         let error = refused(Mutant { answers: Some(kind), ..SOUND });
-        assert_eq!(error, StartError::ShortAnswer { query, written: 0, size });
+        assert_eq!(error, StartError::ShortAnswer { query, written: 0, size, member });
         assert!(
             error.to_string().contains(&format!("DxgkDdiQueryAdapterInfo({query}) succeeded, but wrote only 0 of"))
         );
@@ -243,6 +257,30 @@ fn a_packet_that_never_completes_after_any_number_of_resets_is_0x116_with_what_w
         ),
     ] {
         assert!(bugcheck.reason.contains(&part), "{part:?}: {bugcheck}");
+    }
+    app.process.exit();
+}
+
+/// "The bitmask that describes all dependent nodes that will be affected by a reset operation." [d3dkmddi: DXGKARG_QUERYDEPENDENTENGINEGROUP]
+#[test]
+fn a_node_that_does_not_exist_in_the_mask_of_dependent_nodes_is_0x119_with_mask_and_nodes() {
+    let machine = Machine::start(&MACHINES[1]);
+    let app = App::new(&machine);
+    app.submit(app.context(), 1 << 16);
+    let packet = machine.engine.rendered(1)[0];
+    machine.engine.answer_dependents(0b1001);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, packet.fence)]);
+    while machine.bench.machine.bugcheck().is_none() && machine.engine.reset_nodes().is_empty() {
+        machine.bench.machine.advance(TdrSettings::default().delay);
+    }
+    let bugcheck = machine.bugcheck();
+    assert_eq!((bugcheck.code, bugcheck.parameters), (0x119, [8, 0b1001, 0, 0]), "{bugcheck}");
+    for part in [
+        "DxgkDdiQueryDependentEngineGroup answered DependentNodeOrdinalMask 0x9 for node 0",
+        "the bits 0x8 of it are of no node, for physical adapter 0 has 1 of them",
+        "[d3dkmddi: DXGKARG_QUERYDEPENDENTENGINEGROUP]",
+    ] {
+        assert!(bugcheck.reason.contains(part), "{part:?}: {bugcheck}");
     }
     app.process.exit();
 }

@@ -13,10 +13,13 @@ mod addresses;
 mod callbacks;
 mod escapes;
 mod failures;
+mod gone;
 mod memory;
+mod paging;
 mod processes;
 mod questions;
 mod refusals;
+mod starts;
 
 use dxgkrnl::{Process, thunks};
 use minimal::queue::call;

@@ -57,6 +57,11 @@ pub trait Bus: Send + Sync {
     /// What to call the function in messages, for example a slot or a socket path.
     fn name(&self) -> String;
 
+    /// True once it is known that the function will never answer any more. Nothing is asked of it, so that this waits for nothing.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// Reads `size` (1, 2 or 4) bytes of configuration space at `offset`; all ones beyond its end or without a device.
     fn config_read(&self, offset: u16, size: u8) -> u32;
 

@@ -51,6 +51,10 @@ impl Bus for Removable {
         self.bus.name()
     }
 
+    fn is_gone(&self) -> bool {
+        self.there().is_none_or(Bus::is_gone)
+    }
+
     fn config_read(&self, offset: u16, size: u8) -> u32 {
         self.there().map_or(u32::MAX, |bus| bus.config_read(offset, size))
     }

@@ -160,7 +160,7 @@ impl Query<'_> {
                 Err(STATUS_OBJECT_NAME_NOT_FOUND) if !has(REQUIRED) => {
                     // Entries below a key that is not there find nothing.
                     self.key = RegistryKey::default();
-                    return Ok(());
+                    return if entry.routine == 0 { Ok(()) } else { self.hand_default(entry, &path) };
                 }
                 Err(status) => return Err(status),
             }
@@ -177,16 +177,17 @@ impl Query<'_> {
 
     /// Hands over all values of the key.
     fn every_value(&self, entry: &Entry) -> Result<(), NTSTATUS> {
-        let mut place = 0;
+        let (mut place, mut any) = (0, false);
         while let Ok((name, value)) = on_host_stack(|| self.key.value_at(place)) {
             self.hand(entry, &name, value.kind(), &value.bytes())?;
+            any = true;
             if entry.flags & DELETE == 0 {
                 place += 1;
             } else {
                 on_host_stack(|| self.key.delete_value(&name))?;
             }
         }
-        if place == 0 && entry.flags & REQUIRED != 0 { Err(STATUS_OBJECT_NAME_NOT_FOUND) } else { Ok(()) }
+        if any || entry.flags & REQUIRED == 0 { Ok(()) } else { Err(STATUS_OBJECT_NAME_NOT_FOUND) }
     }
 
     /// Hands over the value with a name, or the default of the table.
@@ -200,15 +201,18 @@ impl Query<'_> {
                 Ok(())
             }
             Err(_) if entry.flags & REQUIRED != 0 => Err(STATUS_OBJECT_NAME_NOT_FOUND),
-            Err(_) => {
-                let kind = entry.default_type & !EXPECTED;
-                if kind == REG_NONE {
-                    return Ok(());
-                }
-                let data = self.default_of(entry, kind);
-                self.hand(entry, name, kind, &data)
-            }
+            Err(_) => self.hand_default(entry, name),
         }
+    }
+
+    /// Hands over the default of the table, if the entry has one.
+    fn hand_default(&self, entry: &Entry, name: &str) -> Result<(), NTSTATUS> {
+        let kind = entry.default_type & !EXPECTED;
+        if kind == REG_NONE {
+            return Ok(());
+        }
+        let data = self.default_of(entry, kind);
+        self.hand(entry, name, kind, &data)
     }
 
     /// The default of an entry. The length of a text may be left out.
@@ -240,11 +244,15 @@ impl Query<'_> {
         Ok(())
     }
 
+    /// Calls the function of an entry. That its own buffer is too small does not end the table. [wdm: RtlQueryRegistryValues]
     fn call(&self, entry: &Entry, name: &str, kind: u32, data: &[u8]) -> Result<(), NTSTATUS> {
         let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
         // SAFETY: the driver gave the address as that of such a function.
         let routine = unsafe { std::mem::transmute::<usize, Routine>(entry.routine) };
-        routine(name.as_ptr(), kind, data.as_ptr(), data.len() as u32, self.context, entry.context).ok()
+        match routine(name.as_ptr(), kind, data.as_ptr(), data.len() as u32, self.context, entry.context) {
+            STATUS_BUFFER_TOO_SMALL => Ok(()),
+            status => status.ok(),
+        }
     }
 
     /// Writes a value where `EntryContext` says: a text into a counted string, which gets memory if it has none, for RtlFreeUnicodeString; others as they are up to 32 bits, or with their
@@ -426,6 +434,61 @@ mod tests {
         assert_eq!(sized, [8, 3, 0x0403_0201, 0x0807_0605]);
         driver.check_unloaded();
         assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    extern "win64" fn too_small(
+        _: *const u16,
+        _: u32,
+        _: *const u8,
+        _: u32,
+        _: *mut c_void,
+        _: *mut c_void,
+    ) -> NTSTATUS {
+        STATUS_BUFFER_TOO_SMALL
+    }
+
+    /// "If this flag is not specified, then when no match is found for a non-NULL Name, the routine uses the DefaultValue member as the value"; entries behind one of a subkey "are for
+    /// that key rather than the key specified by the Path parameter". [wdm: RtlQueryRegistryValues, RTL_QUERY_REGISTRY_REQUIRED, RTL_QUERY_REGISTRY_SUBKEY]
+    #[test]
+    fn a_subkey_that_is_not_there_has_its_default_and_no_values_until_the_top_key_comes_back() {
+        let driver = reader();
+        let names = ["None", "Number", "Deep"].map(wide);
+        let [none, number, deep] = &names;
+        let default = wide("xy");
+        let default = [REG_SZ as usize, default.as_ptr().expose_provenance(), 0];
+        let (status, list) = noted(
+            &driver,
+            &[
+                words(NOTE(), SUBKEY, none, 0, default),
+                words(NOTE(), 0, number, 0, [0; 3]),
+                words(NOTE(), 0, deep, 0, default),
+                words(NOTE(), TOPKEY, number, 0, [0; 3]),
+            ],
+        );
+        let expected = [("None", 1, 6), ("Deep", 1, 6), ("Number", 4, 4)];
+        let expected = expected.map(|(name, kind, length)| (name.to_owned(), kind, length));
+        assert_eq!((status, list), (Some(STATUS_SUCCESS), expected.to_vec()));
+        let (status, list) =
+            noted(&driver, &[words(0, SUBKEY, none, 0, [0; 3]), words(NOTE(), REQUIRED, number, 0, [0; 3])]);
+        assert_eq!((status, list), (Some(STATUS_OBJECT_NAME_NOT_FOUND), vec![]), "the value is one of the top key");
+    }
+
+    /// "If QueryRoutine returns STATUS_BUFFER_TOO_SMALL, the error code is ignored"; values may be deleted "after they have been queried". [wdm: RtlQueryRegistryValues]
+    #[test]
+    fn a_routine_that_finds_its_buffer_too_small_does_not_end_the_table_and_deleted_values_were_there() {
+        let driver = reader();
+        let names = ["Number", "Parameters"].map(wide);
+        let [number, parameters] = &names;
+        let (status, list) = noted(
+            &driver,
+            &[
+                words(too_small as *const () as usize, 0, number, 0, [0; 3]),
+                words(NOTE(), SUBKEY | DELETE | REQUIRED, parameters, 0, [0; 3]),
+            ],
+        );
+        assert_eq!((status, list), (Some(STATUS_SUCCESS), vec![("Deep".to_owned(), 1, 4)]));
+        let again = noted(&driver, &[words(NOTE(), SUBKEY | REQUIRED, parameters, 0, [0; 3])]);
+        assert_eq!(again, (Some(STATUS_OBJECT_NAME_NOT_FOUND), vec![]), "no value is left");
     }
 
     #[test]

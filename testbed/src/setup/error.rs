@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use dxgkrnl::{LoadError, PnpError, StartError};
+use dxgkrnl::{ImageError, LoadError, PnpError, StartError};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
@@ -54,12 +54,25 @@ impl SetupError {
 
     /// The selected driver could not be loaded.
     pub(super) fn load(error: &LoadError) -> Self {
+        Self::load_of(DriverChoice::selected(), error)
+    }
+
+    /// This driver could not be loaded.
+    fn load_of(choice: &DriverChoice, error: &LoadError) -> Self {
         const WHAT: &str = "The driver could not be loaded";
-        match (DriverChoice::selected(), error) {
+        match (choice, error) {
             (DriverChoice::Linked, _) => Self::new(WHAT, error, ADVICE_RULE),
             (image, LoadError::Stopped(_)) => Self::new(WHAT, format!("{image}: {error}"), ADVICE_LEAK),
-            (image, LoadError::Image(_)) => Self::input(WHAT, format!("{image}: {error}"), ADVICE_IMAGE),
-            (image, _) => Self::input(WHAT, format!("{image}: {error}"), ADVICE_ENTRY),
+            (image, error) => {
+                let advice = match error {
+                    LoadError::Image(_) if image.is_shipped() => ADVICE_IMAGE,
+                    LoadError::Image(ImageError::UnresolvedImports { .. }) => ADVICE_IMPORTS,
+                    LoadError::Image(_) => ADVICE_FOREIGN,
+                    LoadError::Entry(_) => ADVICE_OWN,
+                    _ => ADVICE_ENTRY,
+                };
+                Self::input(WHAT, format!("{image}: {error}"), advice)
+            }
         }
     }
 
@@ -145,12 +158,12 @@ pub(super) const ADVICE_PROGRAM: &str =
 pub(super) const ADVICE_FUNCTION: &str = "Name a GPU of this project that is bound to vfio-pci on a machine with an IOMMU; `campanile qemu` starts such a machine";
 pub(super) const ADVICE_VARIABLE: &str = "Set the environment variable to such a value, or unset it";
 pub(super) const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
-pub(super) const ADVICE_ENTRY: &str =
-    "Name a WDDM 3.2 miniport, which registers with the graphics kernel in its DriverEntry, or take `--driver linked`";
-pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here; `--log` prints what both say about it";
-pub(super) const ADVICE_OWN: &str =
-    "The status is the driver's own; `--log` prints what it said before, and what it asked of the system";
-pub(super) const ADVICE_LOG: &str = "`--log` prints what driver and system said before";
+pub(super) const ADVICE_FOREIGN: &str = "Name an x86-64 driver image (.sys)";
+pub(super) const ADVICE_IMPORTS: &str = "The document has every function of the kernel that a driver image may import";
+pub(super) const ADVICE_ENTRY: &str = "A miniport registers with the graphics kernel in its DriverEntry, as examples/miniport-c/toy.c does; `--log` (CAMPANILE_LOG=1) prints what it said before";
+pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here; `--log` (CAMPANILE_LOG=1) prints what both say about it";
+pub(super) const ADVICE_OWN: &str = "The status is the driver's own; `--log` (CAMPANILE_LOG=1) prints what it said before, and what it asked of the system";
+pub(super) const ADVICE_LOG: &str = "`--log` (CAMPANILE_LOG=1) prints what driver and system said before";
 pub(super) const ADVICE_DEFECT: &str =
     "That is a defect of the GPU; what its process wrote to standard error says where";
 pub(super) const ADVICE_LEAK: &str =
@@ -196,6 +209,29 @@ mod tests {
         assert!(step(PnpError::Stopped(Box::new(stopped))).ends_with(ADVICE_LEAK));
         assert!(step(PnpError::Busy).ends_with(ADVICE_LOG));
         assert_eq!(SetupError::new("It failed", "it is not there", "").to_string(), "It failed: it is not there");
+    }
+
+    #[test]
+    fn a_driver_image_of_somebody_else_is_not_told_to_be_built_here() {
+        let foreign = DriverChoice::from(std::ffi::OsString::from("toy.sys"));
+        let own = DriverChoice::from(std::ffi::OsString::from("pe"));
+        let imports = ImageError::UnresolvedImports { first: vec!["ntoskrnl.exe!Nobody".to_owned()], all: 1 };
+        let refused = |choice: &DriverChoice, error: LoadError| SetupError::load_of(choice, &error).to_string();
+        let told = refused(&foreign, LoadError::Image(imports.clone()));
+        assert!(told.contains("toy.sys") && told.contains("ntoskrnl.exe!Nobody"), "{told}");
+        assert!(told.contains("[docs/kernel-services.md]") && !told.contains("xtask"), "{told}");
+        let broken = ImageError::NotAnImage("it is short".to_owned());
+        let told = refused(&foreign, LoadError::Image(broken.clone()));
+        assert!(told.contains("Name an x86-64 driver image (.sys)") && !told.contains("xtask"), "{told}");
+        assert!(refused(&own, LoadError::Image(broken)).contains("`cargo xtask pe`"));
+        let status = wddm_ddi::status::STATUS_UNSUCCESSFUL;
+        let told = refused(&foreign, LoadError::Entry(status));
+        assert!(told.contains("The status is the driver's own") && told.contains("docs/porting.md"), "{told}");
+        for error in [LoadError::NotRegistered, LoadError::Version(0x5023), LoadError::MissingSlot("DxgkDdiAddDevice")]
+        {
+            let told = refused(&foreign, error);
+            assert!(told.contains("docs/porting.md#") && !told.contains("--driver linked"), "{told}");
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use direct_bus::DirectBus;
 pub use driver_limit::{DriverLimit, LIMIT_VARIABLE};
 pub use drivers::Drivers;
 pub use error::SetupError;
-use error::{ADVICE_BUS, ADVICE_IMAGE, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_VARIABLE};
+use error::{ADVICE_BUS, ADVICE_FOREIGN, ADVICE_IMAGE, ADVICE_LEAK, ADVICE_MEMORY, ADVICE_VARIABLE};
 pub use fault::{FaultOption, help as fault_help};
 pub use gpu_handle::{FaultsHandle, GpuHandle};
 pub use lock_delays::LockDelays;
@@ -71,9 +71,9 @@ pub struct System {
 
 /// Reads the selected kernel-mode driver and loads the user-mode driver that belongs to it.
 fn read_drivers() -> Result<DriverImage, SetupError> {
-    let image = DriverChoice::selected()
-        .image()
-        .map_err(|e| SetupError::input("The driver could not be read", e, ADVICE_IMAGE))?;
+    let choice = DriverChoice::selected();
+    let advice = if choice.is_shipped() { ADVICE_IMAGE } else { ADVICE_FOREIGN };
+    let image = choice.image().map_err(|e| SetupError::input("The driver could not be read", e, advice))?;
     user::selected().map_err(|e| SetupError::input("The user-mode driver could not be loaded", e, ADVICE_IMAGE))?;
     Ok(image)
 }

@@ -106,11 +106,6 @@ impl VfioUserBus {
         self.client.socket().try_clone_to_owned()
     }
 
-    /// True if the connection to the server has ended.
-    pub fn is_gone(&self) -> bool {
-        self.client.is_gone()
-    }
-
     fn read(&self, region: u32, offset: u64, size: u8) -> u64 {
         let mut bytes = [0; 8];
         let size = usize::from(size.min(8));
@@ -142,6 +137,11 @@ fn served_bar(client: &Client, index: u32) -> io::Result<Option<ServedBar>> {
 impl Bus for VfioUserBus {
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    /// The connection to the server has ended.
+    fn is_gone(&self) -> bool {
+        self.client.is_gone()
     }
 
     fn config_read(&self, offset: u16, size: u8) -> u32 {

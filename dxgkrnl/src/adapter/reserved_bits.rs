@@ -1,0 +1,72 @@
+//! Bits and words that the pages reserve in what a driver answers at start: "should be set to zero". That a driver which sets one is not started is this system's rule; a later version of
+//! the interface gives such a bit a meaning, which the driver cannot mean here.
+
+use wddm_ddi::km::*;
+
+use super::{NodeCaps, Segment, StartError};
+
+/// An error for bits of a member that are reserved.
+///
+/// # Errors
+/// [`StartError::ReservedBits`]
+fn check(member: impl Into<String>, found: u32, reserved: u32, page: &'static str) -> Result<(), StartError> {
+    match found & reserved {
+        0 => Ok(()),
+        reserved => Err(StartError::ReservedBits { member: member.into(), found, reserved, page }),
+    }
+}
+
+/// Bits from `first` on.
+const fn from(first: u32) -> u32 {
+    u32::MAX << first
+}
+
+/// # Errors
+/// [`StartError::ReservedBits`]
+pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS) -> Result<(), StartError> {
+    let scheduling = caps.SchedulingCaps.into_bits();
+    check("DXGK_DRIVERCAPS.SchedulingCaps", scheduling, from(13), "d3dkmddi: DXGK_VIDSCHCAPS")?;
+    let memory = caps.MemoryManagementCaps.Bits.into_bits();
+    check("DXGK_DRIVERCAPS.MemoryManagementCaps", memory, from(18), "d3dkmddi: DXGK_VIDMMCAPS")?;
+    check("DXGK_DRIVERCAPS.FlipCaps", caps.FlipCaps.into_bits(), from(7), "d3dkmddi: DXGK_FLIPCAPS")?;
+    check("DXGK_DRIVERCAPS.MiscCaps", caps.MiscCaps.into_bits(), from(9), "d3dkmddi: DXGK_DRIVERCAPS")?;
+    for (place, word) in caps.GpuEngineTopology.Reserved.into_iter().enumerate() {
+        let member = format!("DXGK_DRIVERCAPS.GpuEngineTopology.Reserved[{place}]");
+        check(member, word, from(0), "d3dkmddi: DXGK_GPUENGINETOPOLOGY")?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// [`StartError::ReservedBits`]
+pub(super) fn check_page_tables(caps: &DXGK_GPUMMUCAPS) -> Result<(), StartError> {
+    const PAGE: &str = "d3dkmddi: DXGK_GPUMMUCAPS";
+    check("the first word of DXGK_GPUMMUCAPS", caps.Bits.into_bits(), from(12), PAGE)?;
+    check("DXGK_GPUMMUCAPS.LegacyBehaviors", caps.LegacyBehaviors.into_bits(), from(1), PAGE)
+}
+
+/// # Errors
+/// [`StartError::ReservedBits`]
+pub(super) fn check_physical_adapter(caps: &DXGK_PHYSICALADAPTERCAPS) -> Result<(), StartError> {
+    let flags = caps.Flags.into_bits();
+    check("DXGK_PHYSICALADAPTERCAPS.Flags", flags, from(9), "d3dkmddi: DXGK_PHYSICALADAPTERFLAGS")
+}
+
+/// # Errors
+/// [`StartError::ReservedBits`]
+pub(super) fn check_nodes(nodes: &[NodeCaps]) -> Result<(), StartError> {
+    (0..).zip(nodes).try_for_each(|(node, caps): (u32, _)| {
+        let flags = caps.metadata.Flags;
+        let member = format!("DXGK_NODEMETADATA.Flags of node {node}");
+        check(member, flags.into_bits(), 0xffe0, "d3dkmdt: DXGK_NODEMETADATA_FLAGS")
+    })
+}
+
+/// # Errors
+/// [`StartError::ReservedBits`]
+pub(super) fn check_segments(segments: &[Segment]) -> Result<(), StartError> {
+    segments.iter().try_for_each(|segment| {
+        let member = format!("DXGK_SEGMENTDESCRIPTOR4.Flags of segment {}", segment.id);
+        check(member, segment.flags.into_bits(), from(22) | 1 << 12, "d3dkmddi: DXGK_SEGMENTFLAGS")
+    })
+}

@@ -1,0 +1,296 @@
+//! What a driver says of itself, of its memory and of a context at start: where it breaks a rule, the error names field, value, rule and page.
+//! [d3dkmddi: DXGK_DRIVERCAPS, DXGK_SEGMENTDESCRIPTOR4, DXGK_GPUMMUCAPS, DXGK_CONTEXTINFO; d3dkmdt: DXGK_NODEMETADATA_FLAGS]
+
+use std::mem::offset_of;
+
+use dxgkrnl::{LoadError, MachineConfig, StartError};
+use wddm_ddi::km::*;
+use wddm_ddi::types::{HANDLE, LARGE_INTEGER, NTSTATUS};
+
+use super::minimal::{Bench, Mutant, SOUND, answers, driver};
+
+/// The text of the error with which a driver does not start.
+fn refused(mutant: Mutant) -> String {
+    let config = MachineConfig { ram: 64 << 20, ..MachineConfig::default() };
+    let bench = Bench::with_config(mutant, config).unwrap();
+    let error = bench.start().expect_err("the mutant must be refused");
+    assert_eq!(bench.machine.bugcheck(), None);
+    error.to_string()
+}
+
+/// The error of each mutant has each of its parts.
+fn each_names(rows: &[(Mutant, &[&str])]) {
+    for (mutant, parts) in rows {
+        let text = refused(*mutant);
+        for part in *parts {
+            assert!(text.contains(part), "{part:?}: {text}");
+        }
+    }
+}
+
+fn placed(segments: &mut [DXGK_SEGMENTDESCRIPTOR4; 2], address: i64, size: usize) {
+    let memory = &mut segments[1];
+    memory.u.CpuTranslatedAddress = LARGE_INTEGER { QuadPart: address };
+    (memory.Size, memory.CommitLimit) = (size, size);
+    memory.BaseAddress = LARGE_INTEGER { QuadPart: 0x7000_0000 };
+}
+
+/// The first BAR of the device: registers, which are accessed by calls.
+const REGISTERS: i64 = (1 << 40) + (1 << 32);
+
+#[test]
+fn a_memory_segment_that_is_no_mapped_memory_of_a_bar_is_named_with_its_place_the_bar_and_the_rule() {
+    const PAGE: &str = "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]";
+    let larger: fn(&mut [DXGK_SEGMENTDESCRIPTOR4; 2]) = |segments| {
+        (segments[1].Size, segments[1].CommitLimit) = (16 << 20, 16 << 20);
+    };
+    each_names(&[
+        (
+            Mutant { segments: larger, ..SOUND },
+            &[
+                "segment 2: it is CpuVisible, and CpuTranslatedAddress 0x",
+                "with Size 0x1000000 (BaseAddress 0x0) reaches past the end of BAR2, which has 0x800000 bytes at 0x",
+                PAGE,
+            ],
+        ),
+        (
+            Mutant { segments: |segments| placed(segments, 0x1234_5000, 0x1000), ..SOUND },
+            &[
+                "CpuTranslatedAddress 0x12345000 with Size 0x1000 (BaseAddress 0x70000000) is of no BAR of the device",
+                "BAR0 at 0x",
+                PAGE,
+            ],
+        ),
+        (
+            Mutant { segments: |segments| placed(segments, REGISTERS, 0x1000), ..SOUND },
+            &["(BaseAddress 0x70000000) is in BAR0, which has 0x1000 bytes at 0x10100000000 and is not mapped", PAGE],
+        ),
+        (
+            Mutant {
+                segments: |segments| {
+                    placed(segments, 0, 8 << 20);
+                    segments[1].Flags = DXGK_SEGMENTFLAGS::new().with_SupportsCpuHostAperture(true);
+                    let aperture = DXGK_CPUHOSTAPERTURE { PhysicalAddress: 0x5000, SizeInPages: 3 };
+                    segments[1].u = DXGK_SEGMENTDESCRIPTOR4_Union { CpuHostAperture: aperture };
+                },
+                ..SOUND
+            },
+            &[
+                "segment 2: CpuHostAperture.PhysicalAddress 0x5000 with SizeInPages 0x3",
+                "is of no BAR of the device",
+                PAGE,
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn reserved_bits_of_an_answer_are_named_with_member_value_and_page() {
+    each_names(&[
+        (
+            Mutant {
+                caps: |caps| {
+                    caps.SchedulingCaps = DXGK_VIDSCHCAPS::from_bits(caps.SchedulingCaps.into_bits() | 1 << 20);
+                },
+                ..SOUND
+            },
+            &[
+                "DXGK_DRIVERCAPS.SchedulingCaps is 0x100045",
+                "the bits 0x100000 of it are reserved, and expected is 0",
+                "[d3dkmddi: DXGK_VIDSCHCAPS]",
+            ],
+        ),
+        (
+            Mutant {
+                caps: |caps| {
+                    let known = caps.MemoryManagementCaps.Bits.into_bits();
+                    caps.MemoryManagementCaps.Bits = DXGK_VIDMMCAPS_Bits::from_bits(known | 1 << 31);
+                },
+                ..SOUND
+            },
+            &["DXGK_DRIVERCAPS.MemoryManagementCaps", "the bits 0x80000000", "[d3dkmddi: DXGK_VIDMMCAPS]"],
+        ),
+        (
+            Mutant {
+                caps: |caps| {
+                    caps.MiscCaps = DXGK_DRIVERCAPS_MiscCaps::from_bits(caps.MiscCaps.into_bits() | 1 << 9);
+                },
+                ..SOUND
+            },
+            &["DXGK_DRIVERCAPS.MiscCaps", "the bits 0x200 ", "[d3dkmddi: DXGK_DRIVERCAPS]"],
+        ),
+        (
+            Mutant { caps: |caps| caps.GpuEngineTopology.Reserved[63] = 7, ..SOUND },
+            &["GpuEngineTopology.Reserved[63] is 0x7", "reserved", "[d3dkmddi: DXGK_GPUENGINETOPOLOGY]"],
+        ),
+        (
+            Mutant {
+                mmu: |caps| caps.Bits = DXGK_GPUMMUCAPS_Bits::from_bits(caps.Bits.into_bits() | 1 << 30),
+                ..SOUND
+            },
+            &["the first word of DXGK_GPUMMUCAPS is 0x40000001", "the bits 0x40000000", "[d3dkmddi: DXGK_GPUMMUCAPS]"],
+        ),
+    ]);
+}
+
+#[test]
+fn reserved_bits_of_a_node_and_a_segment_are_named_with_their_number_value_and_page() {
+    each_names(&[
+        (
+            Mutant {
+                node: |node| node.Flags = DXGK_NODEMETADATA_FLAGS::from_bits({ node.Flags }.into_bits() | 1 << 8),
+                ..SOUND
+            },
+            &["DXGK_NODEMETADATA.Flags of node 0 is 0x103", "the bits 0x100 ", "[d3dkmdt: DXGK_NODEMETADATA_FLAGS]"],
+        ),
+        (
+            Mutant {
+                segments: |segments| {
+                    segments[1].Flags = DXGK_SEGMENTFLAGS::from_bits(segments[1].Flags.into_bits() | 1 << 22);
+                },
+                ..SOUND
+            },
+            &["DXGK_SEGMENTDESCRIPTOR4.Flags of segment 2", "the bits 0x400000 ", "[d3dkmddi: DXGK_SEGMENTFLAGS]"],
+        ),
+    ]);
+}
+
+/// Fills the answer to DRIVERCAPS up to SchedulingCaps, and answers everything else.
+unsafe extern "win64" fn caps_in_part(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let mut args = unsafe { args.read() };
+    if args.Type != DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_DRIVERCAPS {
+        // SAFETY: the arguments are the system's.
+        return unsafe { answers::query_adapter_info(context, &raw const args) };
+    }
+    let mut whole = vec![0_u8; args.OutputDataSize as usize];
+    let wanted = std::mem::replace(&mut args.pOutputData, whole.as_mut_ptr().cast());
+    // SAFETY: as above, with a place of the same size.
+    let status = unsafe { answers::query_adapter_info(context, &raw const args) };
+    let part = offset_of!(DXGK_DRIVERCAPS, SchedulingCaps);
+    // SAFETY: the system's place has more bytes.
+    unsafe { wanted.cast::<u8>().copy_from(whole.as_ptr(), part) };
+    status
+}
+
+#[test]
+fn caps_that_were_written_in_part_are_named_by_the_first_member_that_was_left_out() {
+    let mutant = Mutant { table: |table| table.DxgkDdiQueryAdapterInfo = Some(caps_in_part), ..SOUND };
+    let text = refused(mutant);
+    let part = offset_of!(DXGK_DRIVERCAPS, SchedulingCaps);
+    let size = size_of::<DXGK_DRIVERCAPS>();
+    for told in [
+        format!("DxgkDdiQueryAdapterInfo(DRIVERCAPS) wrote {part} of the {size} bytes of pOutputData"),
+        "the first member that it did not write is DXGK_DRIVERCAPS.SchedulingCaps".to_owned(),
+        "DRIVERCAPS.WDDMVersion says version 0x0".to_owned(),
+        "[d3dkmddi: DXGKDDI_QUERYADAPTERINFO]".to_owned(),
+    ] {
+        assert!(text.contains(&told), "{told:?}: {text}");
+    }
+    // One that is whole is not said to be written in part.
+    let text = refused(Mutant { caps: |caps| caps.SupportPerEngineTDR = 0, ..SOUND });
+    assert!(text.starts_with("SupportPerEngineTDR is not set") && !text.contains("did not write"), "{text}");
+}
+
+#[test]
+fn what_a_driver_says_of_a_context_names_the_member_that_cannot_be() {
+    type Create = unsafe extern "win64" fn(HANDLE, *mut DXGKARG_CREATECONTEXT) -> NTSTATUS;
+    macro_rules! with {
+        ($member:ident, $value:expr) => {{
+            unsafe extern "win64" fn create(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
+                // SAFETY: the arguments are the system's.
+                let status = unsafe { driver::create_context(device, args) };
+                // SAFETY: as above.
+                unsafe { (*args).ContextInfo.$member = $value };
+                status
+            }
+            create
+        }};
+    }
+    const PAGE: &str = "[d3dkmddi: DXGK_CONTEXTINFO]";
+    let rows: [(fn(&mut DRIVER_INITIALIZATION_DATA), &[&str]); 5] = [
+        (
+            |table| table.DxgkDdiCreateContext = Some(with!(AllocationListSize, u32::MAX) as Create),
+            &["DxgkDdiCreateContext on node 0", "ContextInfo.AllocationListSize 0xffffffff", "at most 0x10000", PAGE],
+        ),
+        (
+            |table| table.DxgkDdiCreateContext = Some(with!(PatchLocationListSize, 0x1_0001) as Create),
+            &["ContextInfo.PatchLocationListSize 0x10001", "at most 0x10000", PAGE],
+        ),
+        (
+            |table| table.DxgkDdiCreateContext = Some(with!(Reserved, 3) as Create),
+            &["ContextInfo.Reserved 0x3", "reserved, and expected is 0", PAGE],
+        ),
+        (
+            |table| {
+                table.DxgkDdiCreateContext = Some(with!(Caps, DXGK_CONTEXTINFO_CAPS::from_bits(0x11)) as Create);
+            },
+            &["ContextInfo.Caps 0x11", "the bits 0x10 of it are reserved, and expected is 0", PAGE],
+        ),
+        (
+            |table| table.DxgkDdiCreateContext = Some(with!(PagingCompanionNodeId, 1) as Create),
+            &["ContextInfo.PagingCompanionNodeId 0x1", "the adapter has 1 node", PAGE],
+        ),
+    ];
+    for (table, parts) in rows {
+        each_names(&[(Mutant { table, ..SOUND }, parts)]);
+    }
+}
+
+/// Headings of a document, as addresses of its sections.
+fn sections(document: &str) -> Vec<String> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(document);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{document}: {error}"));
+    let headings =
+        text.lines().filter_map(|line| line.strip_prefix('#')).map(|line| line.trim_start_matches('#').trim());
+    let letters = |heading: &str| {
+        heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect::<String>()
+    };
+    headings.map(|heading| letters(heading).replace(' ', "-")).collect()
+}
+
+/// The text ends with a page, and one of this repository is there.
+fn names_a_page(text: &str) {
+    let page = text.rsplit_once('[').and_then(|(_, page)| page.strip_suffix(']'));
+    let page = page.unwrap_or_else(|| panic!("no page at the end: {text}"));
+    for document in page.split("; ").filter(|page| page.starts_with("docs/")) {
+        let (file, section) = document.split_once('#').unwrap_or((document, ""));
+        assert!(section.is_empty() || sections(file).iter().any(|found| found == section), "{document}: {text}");
+    }
+}
+
+#[test]
+fn every_error_of_loading_and_starting_names_a_page() {
+    use dxgkrnl::verifier::Bugcheck;
+    use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_UNSUCCESSFUL};
+    for error in [
+        LoadError::Entry(STATUS_UNSUCCESSFUL),
+        LoadError::NotRegistered,
+        LoadError::WrongDriverObject,
+        LoadError::Version(0x5023),
+        LoadError::MissingSlot("DxgkDdiAddDevice"),
+        LoadError::ForbiddenSlot("DxgkDdiRecommendFunctionalVidPn"),
+        LoadError::Stopped(Some(Bugcheck::fatal("a rule"))),
+        LoadError::Stopped(None),
+    ] {
+        names_a_page(&error.to_string());
+    }
+    let unresolved = dxgkrnl::ImageError::UnresolvedImports { first: vec!["ntoskrnl.exe!Nobody".to_owned()], all: 1 };
+    let text = LoadError::Image(unresolved).to_string();
+    assert!(text.contains("docs/kernel-services.md"), "{text}");
+    names_a_page(&text);
+    names_a_page(&LoadError::Image(dxgkrnl::ImageError::NotAnImage("it is short".to_owned())).to_string());
+    for error in [
+        StartError::NoSuchDevice,
+        StartError::NoSuchDriver,
+        StartError::AlreadyStarted,
+        StartError::OtherDriver,
+        StartError::Stopped(None),
+        StartError::Resources("no memory".to_owned()),
+        StartError::Pci(dxgkrnl::PciError::Absent),
+        StartError::RenderCore { status: STATUS_INSUFFICIENT_RESOURCES, why: String::new() },
+        StartError::StartDevice(STATUS_UNSUCCESSFUL),
+    ] {
+        names_a_page(&error.to_string());
+    }
+}
