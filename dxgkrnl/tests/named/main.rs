@@ -17,6 +17,7 @@ mod memory;
 mod processes;
 mod questions;
 mod refusals;
+mod timeouts;
 
 use dxgkrnl::{Process, thunks};
 use minimal::queue::call;
