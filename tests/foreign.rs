@@ -7,6 +7,9 @@ mod toy;
 #[path = "foreign/answers.rs"]
 mod answers;
 
+#[path = "foreign/device_memory.rs"]
+mod device_memory;
+
 #[path = "foreign/mistakes.rs"]
 mod mistakes;
 
@@ -21,6 +24,7 @@ use std::process::{Command, Output};
 use std::{env, fs, thread};
 
 use answers::{BROKEN_ANSWERS, CAPS, MEMORY, OBJECTS};
+use device_memory::MEMORY_MISTAKES;
 use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
 use power::{BROKEN_POWER, WITH_COMPONENT};
 use queues::{BROKEN_QUEUES, WITH_QUEUES};
@@ -332,7 +336,7 @@ fn a_driver_that_is_not_compute_only_does_not_start_without_the_name_of_its_user
 #[test]
 fn what_a_driver_leaves_behind_or_uses_too_early_has_the_documented_bug_check_and_its_place() {
     const STOP: &str = "static NTSTATUS stop_device(PVOID context)\n{\n";
-    some_at_a_time(STOPPING, |(name, before, code, told)| {
+    some_at_a_time(&[STOPPING, MEMORY_MISTAKES].concat(), |(name, before, code, told)| {
         let new = format!("{before}{STOP}    {code}\n");
         let Some(toy) = Toy::new(name, STOP, &new) else { return };
         let run = toy.command("run", &["--driver-limit", "2"]);
@@ -407,17 +411,20 @@ fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
     const STOP: &str = "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);";
     const BEGINS: &str =
         "    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
+    const MAPS: &str = "    (void)MmMapIoSpace(adapter->memory, 4096, MmNonCached);\n    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
     const LEAK: &str = "    (void)allocate(64);\n    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
     for (name, old, new, told) in [
-        ("run-mapping-left", STOP, "    return STATUS_SUCCESS;", "1 mappings of DxgkCbMapMemory"),
-        ("run-stop-fails", STOP, "    return STATUS_UNSUCCESSFUL;", "DxgkDdiStopDevice answered"),
-        ("run-pool-left", BEGINS, LEAK, "0xC4 (0x62"),
+        ("run-mapping-left", STOP, "    return STATUS_SUCCESS;", &["1 mappings of DxgkCbMapMemory", "was made in toy"][..]),
+        ("run-io-space-left", BEGINS, MAPS, &["1 mappings of MmMapIoSpace behind", "of 0x1000 bytes at 0x", "was made in toy"]),
+        ("run-stop-fails", STOP, "    return STATUS_UNSUCCESSFUL;", &["DxgkDdiStopDevice answered"]),
+        ("run-pool-left", BEGINS, LEAK, &["0xC4 (0x62"]),
     ] {
         let Some(toy) = Toy::new(name, old, new) else { return };
         let run = toy.command("run", &[]);
         let text = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.code().is_some_and(|code| code != 0), "{name}: {text}");
-        assert!(text.contains(told) && !text.contains("is started:"), "{name}: {text}");
+        assert!(!text.contains("is started:"), "{name}: {text}");
+        told.iter().for_each(|part| assert!(text.contains(part), "{name}: {part:?} is not in {text}"));
     }
 }
 

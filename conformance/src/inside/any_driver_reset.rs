@@ -6,7 +6,6 @@ use wddm_ddi::status::{STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL};
 use super::any_driver::{PACKETS, QUEUES, Use, in_new_process};
 use crate::cases::any_driver::Lab;
 use crate::cases::any_driver_reset::force;
-use crate::opaque::Values;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 

@@ -1,6 +1,6 @@
 //! Starting and stopping an adapter, in the order that open drivers saw on Windows.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -19,7 +19,7 @@ use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_N
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
-use crate::port::{IdleEngines, Member, Port, Resources};
+use crate::port::{IdleEngines, LeftMapping, Member, Port, Resources};
 use crate::refusal::Failure;
 use crate::rescue::Rescue;
 use crate::tdr::Tdr;
@@ -542,9 +542,19 @@ impl Adapter {
             return;
         }
         let (mappings, memory) = link.resources.leftovers();
-        if mappings > 0 {
-            self.machine.rescues().add(Rescue::LeftBehind, mappings as u64);
-            verifier.log(format!("StopDevice left {mappings} mappings of DxgkCbMapMemory behind"));
+        self.machine.rescues().add(Rescue::LeftBehind, mappings.len() as u64);
+        let mut by_service = BTreeMap::<&str, Vec<LeftMapping>>::new();
+        for mapping in mappings {
+            by_service.entry(mapping.by.service).or_default().push(mapping);
+        }
+        for (service, left) in &by_service {
+            let Some(LeftMapping { len, physical, by }) = left.first() else { continue };
+            let place = self.miniport.driver().place(by.from);
+            let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+            verifier.log(format!(
+                "StopDevice left {} mappings of {service} behind, of which the first, of {len:#x} bytes at {physical:#x}, was made{place}",
+                left.len()
+            ));
         }
         if memory > 0 {
             verifier.raise(Bugcheck::new(

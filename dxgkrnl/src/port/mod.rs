@@ -9,18 +9,19 @@ mod features;
 mod link;
 mod power;
 mod resources;
+mod window;
 
 pub(crate) use bar_owners::{BarOwner, NO_BAR_OWNER};
 pub(crate) use link::{Link, Member};
 pub use power::PowerComponentState;
 pub(crate) use power::{COMPONENTS_MAX, Component, NodeUse, PowerComponents, check_component};
-pub(crate) use resources::Resources;
+pub(crate) use resources::{LeftMapping, Resources};
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use nt::driver::IoSpace;
+use nt::driver::{IoSpace, MapCall, Unmapped};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::status::NTSTATUS;
@@ -72,12 +73,16 @@ pub(crate) struct Port {
 
 /// MmMapIoSpace, which names no device.
 impl IoSpace for Port {
-    fn map(&self, address: u64, len: u64) -> Option<usize> {
-        self.links.iter().find_map(|link| link.resources.map(address, len).ok())
+    fn map(&self, address: u64, len: u64, by: MapCall) -> Option<usize> {
+        self.links.iter().find_map(|link| link.resources.map_guarded(address, len, by).ok())
     }
 
-    fn unmap(&self, address: usize) -> bool {
-        self.links.iter().any(|link| link.resources.unmap(address))
+    fn unmap(&self, address: usize, by: MapCall) -> bool {
+        self.links.iter().any(|link| link.resources.unmap(address, by))
+    }
+
+    fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
+        self.links.iter().find_map(|link| link.resources.unmapped_at(address))
     }
 }
 

@@ -138,6 +138,7 @@ impl Tdr {
             memory.end_reset();
         }
         adapter.flush_interrupts();
+        sch.nodes().iter().for_each(|node| node.state().end_adapter_reset());
         sch.hear_again();
         sch.renew_scheduling_logs();
         adapter.at_device_level(|| sch.timeouts().note_adapter_reset());
