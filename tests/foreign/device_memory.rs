@@ -83,7 +83,7 @@ pub(crate) const MEMORY_MISTAKES: &[(&str, &str, &str, &[&str])] = &[
             "bytes of device memory at 0x",
             "which DxgkCbUnmapMemory has unmapped in toy",
             "by driver toy, in DxgkDdiStopDevice",
-            "write_register(",
+            "WRITE_REGISTER_ULONG(",
         ],
     ),
     (

@@ -29,6 +29,7 @@ use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::DeviceObject;
 use nt::page::PAGE_SIZE;
+use nt::pci::Interrupt;
 
 /// The state that plug and play keeps of a device between AddDevice and RemoveDevice.
 pub(crate) struct DeviceStack {
@@ -211,7 +212,7 @@ impl Adapter {
         drop(thread);
     }
 
-    /// Memory for DMA and interrupt messages of a function.
+    /// Memory for DMA and interrupts of a function.
     fn connect_hardware(&self, place: u32, link: &Link) -> Result<(), StartError> {
         let bus = &link.function.bus;
         let ram = self.machine.ram();
@@ -219,7 +220,7 @@ impl Adapter {
         link.function.enable();
         let result = self
             .connect_vectors(place, link)
-            .map_err(|error| StartError::Resources(format!("message interrupts: {error}")));
+            .map_err(|error| StartError::Resources(format!("{}: {error}", link.function.interrupt)));
         if result.is_err() {
             link.function.disable();
             bus.unmap_memory(ram);
@@ -228,7 +229,7 @@ impl Adapter {
     }
 
     fn disconnect_hardware(&self, link: &Link) {
-        if link.function.vectors > 0 {
+        if link.function.interrupt != Interrupt::None {
             link.function.bus.disconnect_interrupts();
         }
         link.function.disable();

@@ -37,6 +37,7 @@ use crate::platform::Platform;
 use crate::start_error::StartError;
 use features::Features;
 use nt::page::PAGE_SIZE;
+use nt::pci::Interrupt;
 
 /// Who is told that an engine has asked to enter F1 while it was used, and is not used any more.
 pub(crate) trait IdleEngines: Send + Sync {
@@ -332,13 +333,18 @@ impl Port {
         self.bar_at_bus_address(bus)
     }
 
-    /// Sends the messages of a function here; also when it has forgotten in D3 where they go.
+    /// Sends the interrupts of a function here; also when it has forgotten in D3 where they go.
     pub(crate) fn connect_vectors(&self, place: u32, link: &Link) -> io::Result<()> {
-        if link.function.vectors == 0 {
-            return Ok(());
-        }
         let sink = Arc::new(Sink { interrupts: Arc::downgrade(&self.interrupts), function: place });
-        link.function.bus.connect_interrupts(link.function.vectors, sink)
+        let bus = &link.function.bus;
+        match link.function.interrupt {
+            Interrupt::Messages(vectors) => bus.connect_interrupts(vectors, sink),
+            Interrupt::Line(_) => {
+                self.interrupts.add_line(place, bus);
+                bus.connect_line(sink)
+            }
+            Interrupt::None => Ok(()),
+        }
     }
 
     /// Makes functions that somebody has reset answer again where the driver looks for them; true if one was. Nobody is in the driver.
@@ -349,7 +355,7 @@ impl Port {
             link.function.bus.disconnect_interrupts();
             link.function.restore();
             if let Err(error) = self.connect_vectors(place, link) {
-                self.machine.verifier().log(format!("message interrupts after a reset: {error}"));
+                self.machine.verifier().log(format!("interrupts after a reset: {error}"));
             }
         }
         was_reset

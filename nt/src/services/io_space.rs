@@ -55,13 +55,18 @@ extern "win64" fn mm_unmap_io_space(base: *mut c_void, _bytes: usize) {
         stop(irql_too_high(NAME, base.addr() as u64));
     }
     let (driver, by) = (caller(NAME), MapCall { service: NAME, from: calling_instruction() });
-    if !on_host_stack(|| driver.io_spaces().iter().any(|space| space.unmap(base.addr(), by))) {
-        let known = on_host_stack(|| driver.unmapped_at(base.addr()));
-        let before = known.map_or_else(String::new, |known| {
+    let ended = on_host_stack(|| {
+        if driver.io_spaces().iter().any(|space| space.unmap(base.addr(), by)) {
+            return Ok(());
+        }
+        let before = driver.unmapped_at(base.addr()).map_or_else(String::new, |known| {
             let place = driver.place(known.by.from).map_or_else(String::new, |place| format!(" in {place}"));
             format!(": {} has unmapped it{place}", known.by.service)
         });
-        stop(Bugcheck::fatal(format!("{NAME} of {base:p}, which is no mapping of MmMapIoSpace{before}")));
+        Err(Bugcheck::fatal(format!("{NAME} of {base:p}, which is no mapping of MmMapIoSpace{before}")))
+    });
+    if let Err(bugcheck) = ended {
+        stop(bugcheck);
     }
 }
 
