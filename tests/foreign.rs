@@ -474,8 +474,18 @@ fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
     const MAPS: &str = "    (void)MmMapIoSpace(adapter->memory, 4096, MmNonCached);\n    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
     const LEAK: &str = "    (void)allocate(64);\n    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
     for (name, old, new, told) in [
-        ("run-mapping-left", STOP, "    return STATUS_SUCCESS;", &["1 mappings of DxgkCbMapMemory", "was made in toy"][..]),
-        ("run-io-space-left", BEGINS, MAPS, &["1 mappings of MmMapIoSpace behind", "of 0x1000 bytes at 0x", "was made in toy"]),
+        (
+            "run-mapping-left",
+            STOP,
+            "    return STATUS_SUCCESS;",
+            &["1 mappings of DxgkCbMapMemory", "was made in toy"][..],
+        ),
+        (
+            "run-io-space-left",
+            BEGINS,
+            MAPS,
+            &["1 mappings of MmMapIoSpace behind", "of 0x1000 bytes at 0x", "was made in toy"],
+        ),
         ("run-stop-fails", STOP, "    return STATUS_UNSUCCESSFUL;", &["DxgkDdiStopDevice answered"]),
         ("run-pool-left", BEGINS, LEAK, &["0xC4 (0x62"]),
     ] {

@@ -171,7 +171,8 @@ fn numbers_are_read_as_c_and_rust_write_them() {
     }
     assert_eq!((number("one"), number("__attribute__((weak))")), (None, None));
     assert!(is_same(0xc000_0001, -1_073_741_823) && !is_same(1, 0x1_0000_0001));
-    let (values, others) = of_header("#define A 2 /* #define B 3 */\n#define C(x) x\n#define D A\nenum e { F, G = 7, H };");
+    let (values, others) =
+        of_header("#define A 2 /* #define B 3 */\n#define C(x) x\n#define D A\nenum e { F, G = 7, H };");
     assert_eq!(values, [("A", 2), ("F", 0), ("G", 7), ("H", 8)].map(|(name, value)| (name.to_owned(), value)).into());
     assert_eq!(others, ["D".to_owned()].into());
 }

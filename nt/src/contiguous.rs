@@ -228,4 +228,3 @@ impl Contiguous {
         Some(Near { start: *start, size: block.size, by: Some(by), from: block.from })
     }
 }
-

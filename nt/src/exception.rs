@@ -196,7 +196,8 @@ impl Touch {
             );
         }
         if trap::is_reserved(self.address) {
-            let told = "device memory outside any mapping of DxgkCbMapMemory, or with an instruction not carried out there";
+            let told =
+                "device memory outside any mapping of DxgkCbMapMemory, or with an instruction not carried out there";
             return told.to_owned();
         }
         "invalid memory".to_owned()

@@ -57,7 +57,12 @@ pub(crate) const MEMORY_MISTAKES: &[(&str, &str, &str, &[&str])] = &[
         "contiguous-left",
         "",
         "PHYSICAL_ADDRESS any = { .QuadPart = -1 }; (void)MmAllocateContiguousMemory(100, any);",
-        &["0xC4 (0x62, 0x", "1 block(s) of contiguous memory, of which the first was asked for", "in toy", "stop_device"],
+        &[
+            "0xC4 (0x62, 0x",
+            "1 block(s) of contiguous memory, of which the first was asked for",
+            "in toy",
+            "stop_device",
+        ],
     ),
     (
         "memory-of-the-device-used-after-it-was-unmapped",
