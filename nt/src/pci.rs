@@ -143,7 +143,7 @@ pub enum Interrupt {
 impl Interrupt {
     fn of(bus: &dyn Bus, capacity: u16) -> Self {
         match (message_count(bus).min(capacity), bus.config_read(INTERRUPT_PIN, 1)) {
-            (0, pin @ 1..=4) if capacity != 0 => Self::Line(pin as u8),
+            (0, pin @ 1..=4) => Self::Line(pin as u8),
             (0, _) => Self::None,
             (messages, _) => Self::Messages(messages),
         }

@@ -316,9 +316,14 @@ impl Resources {
             }
             Bar::Trapped { .. } => {
                 // The trap covers whole pages so that the offset in the page is kept.
-                let bus = Arc::clone(&self.function.bus);
-                let range = TrapRange::new(bus, window.index, offset - in_page, len + in_page)
-                    .map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
+                let trap =
+                    || TrapRange::new(Arc::clone(&self.function.bus), window.index, offset - in_page, len + in_page);
+                // What was unmapped keeps its addresses no longer than there are others.
+                let range = trap().or_else(|_| {
+                    self.forget_unmapped();
+                    trap()
+                });
+                let range = range.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
                 (range.address().addr() + in_page as usize, Memory::Trap(range))
             }
         };
@@ -357,6 +362,12 @@ impl Resources {
         drop(unmapped);
         drop(oldest);
         true
+    }
+
+    /// The addresses of what was unmapped may be used again.
+    fn forget_unmapped(&self) {
+        let unmapped = std::mem::take(&mut *lock(&self.unmapped));
+        drop(unmapped);
     }
 
     /// The mapping that was at an address before it was unmapped.
