@@ -2,6 +2,8 @@
 //!
 //! Everything in configuration space comes from the device and is checked.
 
+mod interrupt;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +14,7 @@ use crate::bus::removable::Removable;
 use crate::bus::{Bar, Bus};
 use crate::irql::DEVICE_LEVEL;
 use crate::range::RangeAllocator;
+pub use interrupt::Interrupt;
 
 /// Translated addresses of device memory start here, far above any physical memory.
 pub const TRANSLATED_BASE: u64 = 1 << 40;
@@ -29,7 +32,6 @@ const HEADER_TYPE: u16 = 0x0e;
 const BARS: u16 = 0x10;
 const SUBSYSTEM: u16 = 0x2c;
 const CAPABILITIES: u16 = 0x34;
-const INTERRUPT_PIN: u16 = 0x3d;
 
 const COMMAND_MEMORY: u32 = 1 << 1;
 const COMMAND_MASTER: u32 = 1 << 2;
@@ -127,52 +129,6 @@ impl fmt::Display for Function {
 pub struct Sleeping {
     bars: [u32; 6],
     command: u32,
-}
-
-/// How a function interrupts, as its driver is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interrupt {
-    /// So many messages: MSI-X, or else MSI.
-    Messages(u16),
-    /// An interrupt pin, from 1 for INTA#, and neither MSI-X nor MSI. [PCI local bus specification, 6.2.4]
-    Line(u8),
-    /// Not at all: the driver gets no interrupt resource.
-    None,
-}
-
-impl Interrupt {
-    fn of(bus: &dyn Bus, capacity: u16) -> Self {
-        match (message_count(bus).min(capacity), bus.config_read(INTERRUPT_PIN, 1)) {
-            (0, pin @ 1..=4) => Self::Line(pin as u8),
-            (0, _) => Self::None,
-            (messages, _) => Self::Messages(messages),
-        }
-    }
-}
-
-impl Interrupt {
-    /// Numbers that the interrupt routine is called with: one for each message, and 0 for a line.
-    pub fn count(self) -> u16 {
-        match self {
-            Self::Messages(count) => count,
-            Self::Line(_) => 1,
-            Self::None => 0,
-        }
-    }
-}
-
-impl fmt::Display for Interrupt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Messages(count) => write!(f, "{count} message interrupts"),
-            Self::Line(pin) => {
-                write!(f, "no message interrupts, line-based interrupt INT{}#", char::from(b'@'.saturating_add(pin)))
-            }
-            Self::None => f.write_str(
-                "neither message interrupts nor an interrupt pin: no interrupt resource, and DxgkDdiInterruptRoutine is never called",
-            ),
-        }
-    }
 }
 
 /// An enumerated function.
