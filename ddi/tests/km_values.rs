@@ -104,8 +104,11 @@ fn is_same(one: i128, other: i128) -> bool {
     one == other || (one < 0 || other < 0) && (bits(one, 32) == bits(other, 32) || bits(one, 64) == bits(other, 64))
 }
 
-/// What is listed with a reason: by name the value here and there.
-fn listed() -> (BTreeMap<String, (i128, Option<i128>)>, BTreeSet<String>) {
+/// By name the value here, and that of windows-sys if it has one.
+type Listed = BTreeMap<String, (i128, Option<i128>)>;
+
+/// What is listed with a reason, and the macros that are no numbers.
+fn listed() -> (Listed, BTreeSet<String>) {
     let exceptions: serde_json::Value = serde_json::from_str(EXCEPTIONS).expect("the list is JSON");
     let mut values = BTreeMap::new();
     for group in exceptions["values"].as_array().expect("groups") {
