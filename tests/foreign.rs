@@ -439,7 +439,7 @@ fn a_read_behind_private_data_is_found_with_special_pool_at_its_line() {
     }
 }
 
-/// What `campanile run` tells of this driver and function.
+/// Exit code and standard error of `campanile run` with this driver and function.
 fn told_by_run(name: &str, changes: &[(&str, &str)]) -> Option<(Option<i32>, String)> {
     let toy = Toy::with_changes(name, changes)?;
     let output = toy.command("run", &["--log", "--driver-limit", "20"]);

@@ -89,7 +89,7 @@ pub(crate) struct Interrupts {
 struct Line {
     function: u32,
     bus: Arc<dyn Bus>,
-    /// How often in succession the interrupt routine has answered FALSE for it.
+    /// Answers FALSE of the interrupt routine in succession.
     unclaimed: u32,
 }
 

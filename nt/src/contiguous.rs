@@ -117,7 +117,7 @@ impl Drop for View {
 }
 
 impl Block {
-    /// Where the bytes of the last page lie that are not the block's.
+    /// Address and number of the bytes of the last page that are not the block's.
     fn slop(&self) -> (usize, usize) {
         let end = self.view.start() + self.size;
         (end, self.pages.len() as usize - self.size)

@@ -348,7 +348,7 @@ impl Driver {
         &self.page_lists
     }
 
-    /// Its contiguous memory.
+    /// Contiguous memory that the driver has, and has freed.
     pub fn contiguous(&self) -> &Contiguous {
         &self.contiguous
     }

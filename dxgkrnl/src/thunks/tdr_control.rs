@@ -16,7 +16,7 @@ use crate::vidsch::Timeouts;
 
 use super::user;
 
-/// What an escape asks for.
+/// Request of an escape to timeout detection and recovery.
 enum Asked {
     /// A timeout of the engine of a node, or of the whole adapter.
     Timeout(Option<u32>),
@@ -77,7 +77,7 @@ fn asked(control: D3DKMT_TDRDBGCTRLTYPE, node: Option<u32>, nodes: usize) -> Res
     })
 }
 
-/// Whether timeouts may be forced.
+/// Fails on a machine on which no program may force timeouts.
 fn check_allowed(timeouts: &Timeouts) -> Result<(), Failure> {
     let settings = timeouts.settings();
     if !settings.test_mode {

@@ -141,7 +141,7 @@ pub(crate) struct NodeState {
     probing: Option<(u32, Duration)>,
     /// The engine is being reset: nothing is handed over, and what it says is not heard.
     held: bool,
-    /// What the driver may still report of it although it counts as complete.
+    /// Packets and preemption that the driver may report although they count as complete.
     given_up: GivenUp,
     /// Render packets stay where they are.
     paused: bool,

@@ -63,7 +63,7 @@ fn last(bench: &Bench, given: Given) -> TdrReport {
     bench.machine.tdr_reports(given.luid).pop().expect("a report")
 }
 
-/// What the log says of a request.
+/// Status of a request, and the lines that it adds to the log.
 fn told(bench: &Bench, request: impl FnOnce() -> NTSTATUS) -> (NTSTATUS, String) {
     let before = bench.machine.debug_log().len();
     let status = request();

@@ -132,7 +132,7 @@ mod tests {
         Driver::new("contiguous", &host, None)
     }
 
-    /// What stops the machine of a driver that does this.
+    /// Bug check of the machine whose driver makes this mistake.
     fn stopped(mistake: impl FnOnce()) -> Bugcheck {
         let driver = driver();
         driver_call::run(&driver, "a function", mistake);

@@ -5,7 +5,7 @@ use dxgkrnl::Rescue;
 use super::SetupError;
 use super::error::ADVICE_RULE;
 
-/// How the lines of the log begin that tell what a stop has left.
+/// Beginning of the lines of the log that tell what a stop has left.
 const STOP_LEFT: &str = "StopDevice left ";
 
 /// Looks at the rescues of a machine that nobody has looked at before. Its `log` tells what was left behind.
