@@ -7,6 +7,12 @@ mod toy;
 #[path = "foreign/answers.rs"]
 mod answers;
 
+#[path = "foreign/device_memory.rs"]
+mod device_memory;
+
+#[path = "foreign/interrupts.rs"]
+mod interrupts;
+
 #[path = "foreign/mistakes.rs"]
 mod mistakes;
 
@@ -16,14 +22,20 @@ mod power;
 #[path = "foreign/queues.rs"]
 mod queues;
 
+#[path = "foreign/resets.rs"]
+mod resets;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs, thread};
 
 use answers::{BROKEN_ANSWERS, CAPS, MEMORY, OBJECTS};
+use device_memory::MEMORY_MISTAKES;
+use interrupts::{WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
 use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
 use power::{BROKEN_POWER, WITH_COMPONENT};
 use queues::{BROKEN_QUEUES, WITH_QUEUES};
+use resets::BROKEN_RESETS;
 use serde_json::Value;
 use toy::{Function, build};
 
@@ -221,6 +233,31 @@ fn a_function_that_nobody_serves_is_told_once_before_the_cases() {
     }
 }
 
+#[test]
+fn each_of_several_sockets_is_an_adapter_of_the_driver() {
+    let Some(toy) = Toy::new("two-functions", "", "") else { return };
+    let beside = toy.folder.join("beside");
+    fs::create_dir_all(&beside).expect("a folder");
+    let other = Function::start(&toy.folder.join("examples/miniport-c"), &beside).expect("python3 was there before");
+    let bus = format!("{},{}", toy.function.bus(), other.bus().trim_start_matches("vfio-user="));
+    let described = toy.folder.join("examples/miniport-c/toy.cases");
+    let told = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
+        command.args(arguments).arg("--driver").arg(&toy.driver).arg("--bus").arg(&bus);
+        if arguments[0] == "hlk" {
+            command.arg("--private-data").arg(&described);
+        }
+        let output = command.args(["--user-mode-driver-name", "toy_umd.dll"]).output().expect("the command starts");
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{told}");
+        told
+    };
+    let run = told(&["run", "--log"]);
+    assert_eq!((run.matches("plugged in vfio-user=").count(), run.matches("toy: started").count()), (2, 2), "{run}");
+    let cases = told(&["hlk", "--filter", "AnyDriver.Adapter"]);
+    assert!(cases.contains(" 0 failed"), "{cases}");
+}
+
 /// What is looked at before the cases is what the first of them works with: a server may have one client and end.
 #[test]
 fn a_function_that_is_served_to_one_client_is_enough_for_one_case() {
@@ -332,7 +369,7 @@ fn a_driver_that_is_not_compute_only_does_not_start_without_the_name_of_its_user
 #[test]
 fn what_a_driver_leaves_behind_or_uses_too_early_has_the_documented_bug_check_and_its_place() {
     const STOP: &str = "static NTSTATUS stop_device(PVOID context)\n{\n";
-    some_at_a_time(STOPPING, |(name, before, code, told)| {
+    some_at_a_time(&[STOPPING, MEMORY_MISTAKES].concat(), |(name, before, code, told)| {
         let new = format!("{before}{STOP}    {code}\n");
         let Some(toy) = Toy::new(name, STOP, &new) else { return };
         let run = toy.command("run", &["--driver-limit", "2"]);
@@ -356,7 +393,7 @@ fn is_named(toy: &Toy, broken: &Broken, timeout: &str) {
 
 #[test]
 fn a_broken_function_is_named_with_what_was_expected_and_seen() {
-    some_at_a_time(&[BROKEN, BROKEN_ANSWERS].concat(), |broken| {
+    some_at_a_time(&[BROKEN, BROKEN_ANSWERS, BROKEN_RESETS].concat(), |broken| {
         let Some(toy) = Toy::new(broken.name, broken.old, broken.new) else { return };
         is_named(&toy, broken, "30");
     });
@@ -402,22 +439,62 @@ fn a_read_behind_private_data_is_found_with_special_pool_at_its_line() {
     }
 }
 
+/// Exit code and standard error of `campanile run` with this driver and function.
+fn told_by_run(name: &str, changes: &[(&str, &str)]) -> Option<(Option<i32>, String)> {
+    let toy = Toy::with_changes(name, changes)?;
+    let output = toy.command("run", &["--log", "--driver-limit", "20"]);
+    Some((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+#[test]
+fn a_function_without_message_interrupts_has_a_line_and_its_driver_works_by_it() {
+    let Some((code, told)) = told_by_run("with-messages", WITH_MESSAGES) else { return };
+    assert!(told.contains("1 message interrupts") && told.contains("interrupt resource: flags 2, share 1,"), "{told}");
+    assert_eq!(code, Some(0), "{told}");
+    let Some((code, told)) = told_by_run("with-line", WITH_LINE) else { return };
+    assert!(told.contains("no message interrupts, line-based interrupt INTA#"), "{told}");
+    assert!(told.contains("interrupt resource: flags 0, share 3,"), "{told}");
+    assert_eq!(code, Some(0), "{told}");
+    let Some(toy) = Toy::with_changes("line-cases", WITH_LINE) else { return };
+    passes_but_for_hardware_queues(&toy.cases("AnyDriver."), "a line");
+}
+
+#[test]
+fn a_function_without_any_interrupt_is_told_when_it_is_plugged_in_and_its_driver_gets_no_interrupt_resource() {
+    let Some((_, told)) = told_by_run("without-interrupt", WITHOUT_INTERRUPT) else { return };
+    let plugged = "neither message interrupts nor an interrupt pin: no interrupt resource, and DxgkDdiInterruptRoutine is never called";
+    assert!(told.contains(plugged) && !told.contains("interrupt resource: flags"), "{told}");
+}
+
 #[test]
 fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
     const STOP: &str = "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);";
     const BEGINS: &str =
         "    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
+    const MAPS: &str = "    (void)MmMapIoSpace(adapter->memory, 4096, MmNonCached);\n    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
     const LEAK: &str = "    (void)allocate(64);\n    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
     for (name, old, new, told) in [
-        ("run-mapping-left", STOP, "    return STATUS_SUCCESS;", "1 mappings of DxgkCbMapMemory"),
-        ("run-stop-fails", STOP, "    return STATUS_UNSUCCESSFUL;", "DxgkDdiStopDevice answered"),
-        ("run-pool-left", BEGINS, LEAK, "0xC4 (0x62"),
+        (
+            "run-mapping-left",
+            STOP,
+            "    return STATUS_SUCCESS;",
+            &["1 mappings of DxgkCbMapMemory", "was made in toy"][..],
+        ),
+        (
+            "run-io-space-left",
+            BEGINS,
+            MAPS,
+            &["1 mappings of MmMapIoSpace behind", "of 0x1000 bytes at 0x", "was made in toy"],
+        ),
+        ("run-stop-fails", STOP, "    return STATUS_UNSUCCESSFUL;", &["DxgkDdiStopDevice answered"]),
+        ("run-pool-left", BEGINS, LEAK, &["0xC4 (0x62"]),
     ] {
         let Some(toy) = Toy::new(name, old, new) else { return };
         let run = toy.command("run", &[]);
         let text = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.code().is_some_and(|code| code != 0), "{name}: {text}");
-        assert!(text.contains(told) && !text.contains("is started:"), "{name}: {text}");
+        assert!(!text.contains("is started:"), "{name}: {text}");
+        told.iter().for_each(|part| assert!(text.contains(part), "{name}: {part:?} is not in {text}"));
     }
 }
 

@@ -62,9 +62,9 @@ pub enum Boot {
 
 #[cfg(feature = "inside")]
 impl Boot {
-    /// What to boot where the machine is `machine` unless the case has its own, which lacks the same features unless the case chooses them.
+    /// What to boot where the machine is `machine` unless the case has its own, which lacks the same features unless the case chooses them. Timeouts may be forced.
     pub(crate) fn options(self, machine: &MachineOptions) -> SystemOptions {
-        match self {
+        let mut options = match self {
             Self::Shared | Self::Fresh => machine.system(),
             Self::With(options) => {
                 let mut own = options();
@@ -73,7 +73,10 @@ impl Boot {
                 }
                 SystemOptions { bus: machine.bus.clone(), ..own }
             }
-        }
+        };
+        // Cases force timeouts, as tests do on Windows where TdrTestMode is 1.
+        options.tdr.test_mode = true;
+        options
     }
 
     /// True if the case itself says which features its system does not enable.

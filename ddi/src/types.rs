@@ -88,7 +88,7 @@ pub struct MDL {
 }
 
 /// One translated hardware resource of a device. The C type is a union packed to 4 bytes; the arms used by PCIe functions are
-/// memory ranges and message interrupts, which share this shape: (start or vector data, length). [wdm: CM_PARTIAL_RESOURCE_DESCRIPTOR]
+/// memory ranges and interrupts, which share this shape: (start or vector data, length). [wdm: CM_PARTIAL_RESOURCE_DESCRIPTOR]
 #[repr(C, packed(4))]
 #[derive(Clone, Copy)]
 pub struct CM_PARTIAL_RESOURCE_DESCRIPTOR {
@@ -110,6 +110,8 @@ impl CM_PARTIAL_RESOURCE_DESCRIPTOR {
     pub const MEMORY_LARGE: u8 = 7;
     /// Memory flag `CM_RESOURCE_MEMORY_LARGE_40`: the length is in units of 256 bytes.
     pub const FLAG_MEMORY_LARGE_40: u16 = 0x200;
+    /// Interrupt flags `CM_RESOURCE_INTERRUPT_LEVEL_SENSITIVE`: a line, and no flag at all.
+    pub const FLAG_INTERRUPT_LEVEL_SENSITIVE: u16 = 0;
     /// Interrupt flag `CM_RESOURCE_INTERRUPT_MESSAGE`.
     pub const FLAG_INTERRUPT_MESSAGE: u16 = 0x2;
 }

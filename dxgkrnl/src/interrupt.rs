@@ -17,7 +17,7 @@ use crate::miniport::Miniport;
 use crate::rank;
 use crate::rescue::{Rescue, Rescues};
 use crate::trace::TraceKind;
-use nt::bus::InterruptSink;
+use nt::bus::{Bus, InterruptSink};
 use nt::irql::{DEVICE_LEVEL, Raised};
 
 /// Kinds of DxgkCbNotifyInterrupt that are counted by number.
@@ -80,8 +80,21 @@ pub(crate) struct Interrupts {
     last_report: Mutex<Option<TraceKind>, Innermost>,
     /// A routine that disowned its interrupt was told in the log.
     told_disowned: AtomicBool,
+    /// Functions whose interrupt is a line.
+    lines: Mutex<Vec<Line>>,
     rescues: Arc<Rescues>,
 }
+
+/// The line of a function.
+struct Line {
+    function: u32,
+    bus: Arc<dyn Bus>,
+    /// Answers FALSE of the interrupt routine in succession.
+    unclaimed: u32,
+}
+
+/// So many interrupts of a line in succession that nobody claims are one that nobody ever ends: it stays masked then. No page says how many.
+const UNCLAIMED_MAX: u32 = 1000;
 
 #[derive(Default)]
 struct Wake {
@@ -239,7 +252,8 @@ impl Interrupts {
             for (function, context) in (0u32..).zip(contexts) {
                 let messages = pending >> (function * VECTORS) & ((1 << VECTORS) - 1);
                 if messages != 0 {
-                    self.interrupt(miniport, *context, messages);
+                    let claimed = self.interrupt(miniport, *context, messages);
+                    self.end_of_line(miniport, function, claimed);
                 }
                 if dpcs >> function & 1 != 0 {
                     self.dpcs.fetch_add(1, Ordering::Relaxed);
@@ -252,6 +266,31 @@ impl Interrupts {
             any = true;
         }
         any
+    }
+
+    /// The interrupt of a function is a line of this bus.
+    pub(crate) fn add_line(&self, function: u32, bus: &Arc<dyn Bus>) {
+        let mut lines = lock(&self.lines);
+        lines.retain(|line| line.function != function);
+        lines.push(Line { function, bus: Arc::clone(bus), unclaimed: 0 });
+    }
+
+    /// The interrupt routine has run for a function: a line that it asserts still interrupts again.
+    fn end_of_line(&self, miniport: &Miniport, function: u32, claimed: bool) {
+        let mut lines = lock(&self.lines);
+        let Some(line) = lines.iter_mut().find(|line| line.function == function) else { return };
+        line.unclaimed = if claimed { 0 } else { line.unclaimed.saturating_add(1) };
+        let (bus, unclaimed) = (Arc::clone(&line.bus), line.unclaimed);
+        drop(lines);
+        if unclaimed == UNCLAIMED_MAX {
+            miniport.driver().verifier().log(format!(
+                "DxgkDdiInterruptRoutine answered FALSE for the line-based interrupt {UNCLAIMED_MAX} times in succession, and the function asserts it still: it is masked from now on \
+                 [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]"
+            ));
+        }
+        if unclaimed < UNCLAIMED_MAX {
+            bus.unmask_line();
+        }
     }
 
     /// Delivers what has arrived. When the call returns, no routine of the driver runs, and none will until the next message.
@@ -316,8 +355,10 @@ impl Interrupts {
         late.then(|| self.last_report())
     }
 
-    fn interrupt(&self, miniport: &Miniport, context: KmdHandle, messages: u64) {
+    /// True if the routine has claimed one of the messages.
+    fn interrupt(&self, miniport: &Miniport, context: KmdHandle, messages: u64) -> bool {
         let _line = self.acquire();
+        let mut any = false;
         for message in (0..VECTORS).filter(|message| messages & 1 << message != 0) {
             *lock(&self.last_report) = None;
             self.interrupts.fetch_add(1, Ordering::Relaxed);
@@ -326,8 +367,9 @@ impl Interrupts {
             let claimed = miniport.events().during(context, routine, kind);
             // A call that stopped the machine did not come to its end.
             if miniport.driver().verifier().is_stopped() {
-                return;
+                return any;
             }
+            any |= claimed;
             if !claimed {
                 self.unclaimed.fetch_add(1, Ordering::Relaxed);
             }
@@ -343,6 +385,7 @@ impl Interrupts {
                 self.stop(miniport, &expected);
             }
         }
+        any
     }
 
     /// The routine answers FALSE and has reported what its adapter interrupts for; the log has the first time. [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]

@@ -214,7 +214,7 @@ impl Miniport {
 }
 
 /// DDIs of which STATUS_PENDING is an answer (the first), and those whose caller has the documented bug check for every wrong one.
-const JUDGED_BY_CALLER: [&str; 9] = [
+const JUDGED_BY_CALLER: [&str; 11] = [
     "DxgkDdiSuspendContext",
     "DxgkDdiBuildPagingBuffer",
     "DxgkDdiSubmitCommandVirtual",
@@ -224,6 +224,8 @@ const JUDGED_BY_CALLER: [&str; 9] = [
     "DxgkDdiUnmapCpuHostAperture",
     "DxgkDdiUpdateMonitoredValues",
     "DxgkDdiUpdateCurrentValuesFromCpu",
+    "DxgkDdiResetFromTimeout",
+    "DxgkDdiRestartFromTimeout",
 ];
 
 /// PASSIVE-level DDIs may be called while normal kernel APCs are disabled.

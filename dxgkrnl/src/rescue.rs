@@ -24,7 +24,7 @@ pub enum Rescue {
     /// A queue stood still for TdrDelay and a second of the host's time, and went on as soon as the watchdog had its context suspended and resumed: the engine had missed what
     /// the queue waited for.
     MissedWakeUp,
-    /// DxgkDdiStopDevice left mappings of DxgkCbMapMemory or handles of DxgkCbAcquireHandleData behind; the system took them back. [dispmprt: DXGKDDI_STOP_DEVICE]
+    /// DxgkDdiStopDevice left mappings of DxgkCbMapMemory or MmMapIoSpace, or handles of DxgkCbAcquireHandleData behind; the system took them back. [dispmprt: DXGKDDI_STOP_DEVICE]
     LeftBehind,
     /// DxgkDdiStopDevice answered an error; the system went on as if the device had stopped. [dispmprt: DXGKDDI_STOP_DEVICE]
     FailedStop,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use wddm_ddi::types::D3DKMT_HANDLE;
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 /// The reason why a recovery began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,15 +18,21 @@ pub enum TdrReason {
     PageFault,
     /// Work made no progress for TdrDelay on a function that somebody had reset: nothing of it is left.
     FunctionReset,
+    /// A program asked for it with D3DKMTEscape. [d3dkmthk: D3DKMT_ESCAPE_TDRDBGCTRL]
+    Forced,
     /// The reset of an engine was refused, failed, or changed nothing. [tdr-changes-in-windows-8:
     /// TdrEngineTimeoutPromotedToAdapterReset]
     EngineTimeoutPromotedToAdapterReset,
 }
 
 impl TdrReason {
-    /// TdrReason of the recovery context, where its number is documented.
+    /// TdrReason of the recovery context, where its number is documented. [d3dkmddi: DXGK_TDR_TYPE]
     pub fn number(self) -> Option<u64> {
-        matches!(self, Self::EngineTimeoutPromotedToAdapterReset).then_some(9)
+        match self {
+            Self::Forced => Some(1),
+            Self::EngineTimeoutPromotedToAdapterReset => Some(9),
+            _ => None,
+        }
     }
 }
 
@@ -38,6 +44,7 @@ impl fmt::Display for TdrReason {
             Self::ReportedHung => "the driver reported the engine as hung",
             Self::PageFault => "a page fault asked for it",
             Self::FunctionReset => "the function was reset while it was in use",
+            Self::Forced => "a program asked for it with D3DKMT_ESCAPE_TDRDBGCTRL (DXGK_TDR_TYPE_FORCED = 1)",
             Self::EngineTimeoutPromotedToAdapterReset => {
                 "the reset of an engine did not help (TdrEngineTimeoutPromotedToAdapterReset = 9)"
             }
@@ -141,6 +148,8 @@ pub struct TdrReport {
     pub blocked: Vec<String>,
     /// Data that DxgkDdiCollectDbgInfo wrote.
     pub debug_information: Vec<u8>,
+    /// What DxgkDdiCollectDbgInfo answered instead, where it failed.
+    pub collection_failed: Option<NTSTATUS>,
 }
 
 impl TdrReport {
@@ -190,12 +199,18 @@ impl fmt::Display for TdrReport {
         for process in &self.blocked {
             writeln!(f, "  blocked    {process} caused too many timeouts (live dump 0x142)")?;
         }
-        write!(f, "  {} bytes of debug information from the driver", self.debug_information.len())
+        write!(f, "  {} bytes of debug information from the driver", self.debug_information.len())?;
+        match self.collection_failed {
+            Some(status) => write!(f, ": DxgkDdiCollectDbgInfo answered {status}"),
+            None => Ok(()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use wddm_ddi::status::STATUS_NO_MEMORY;
+
     use super::*;
 
     #[test]
@@ -220,6 +235,7 @@ mod tests {
             queues: vec![queue("process 4 (a)", TdrFate::Guilty, 5), queue("process 8 (b)", TdrFate::Innocent, 7)],
             blocked: vec!["process 4 (a)".to_owned()],
             debug_information: vec![0; 64],
+            collection_failed: Some(STATUS_NO_MEMORY),
         };
         let text = report.to_string();
         for part in [
@@ -228,7 +244,7 @@ mod tests {
             "guilty     process 4 (a): user-mode queue 0x40 on node 1, busy, 5 of 7 done",
             "innocent   process 8 (b): user-mode queue 0x40 on node 1, idle, 7 of 7 done",
             "blocked    process 4 (a)",
-            "64 bytes of debug information",
+            "64 bytes of debug information from the driver: DxgkDdiCollectDbgInfo answered STATUS_NO_MEMORY",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }

@@ -612,6 +612,14 @@ static NTSTATUS query_engine_status(HANDLE handle, DXGKARG_QUERYENGINESTATUS *ar
     return STATUS_SUCCESS;
 }
 
+/* Runs while the interrupt routine does not, which reads one report register by register. */
+static BOOLEAN reset_function(PVOID context)
+{
+    write_register(context, TOY_RESET, 1);
+    write_register(context, TOY_STOP, 1);
+    return TRUE;
+}
+
 /* What ran is thrown away and named; what waited comes again from the system. */
 static NTSTATUS reset_engine(HANDLE handle, DXGKARG_RESETENGINE *args)
 {
@@ -624,8 +632,9 @@ static NTSTATUS reset_engine(HANDLE handle, DXGKARG_RESETENGINE *args)
 
 static NTSTATUS reset_from_timeout(HANDLE handle)
 {
-    write_register(handle, TOY_RESET, 1);
-    write_register(handle, TOY_STOP, 1);
+    struct adapter *adapter = handle;
+    BOOLEAN done;
+    adapter->interface.DxgkCbSynchronizeExecution(adapter->handle, reset_function, adapter, 0, &done);
     return STATUS_SUCCESS;
 }
 

@@ -13,6 +13,7 @@ use wddm_ddi::nt::NtImports;
 
 use crate::bugcheck::CodeLocation;
 use crate::calls::UnderWay;
+use crate::contiguous::Contiguous;
 use crate::deferred::Deferred;
 use crate::etw::Etw;
 use crate::image::Image;
@@ -110,12 +111,36 @@ pub struct DriverMemory {
     pub ranges: Vec<MemoryRange>,
 }
 
+/// A call by which a driver maps or unmaps memory of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapCall {
+    /// The service or callback.
+    pub service: &'static str,
+    /// An address inside the instruction of the driver that called it, 0 if that is not known.
+    pub from: usize,
+}
+
+/// Memory of a device that is mapped no more, at addresses that nothing else has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmapped {
+    /// First address.
+    pub start: usize,
+    /// Bytes.
+    pub len: u64,
+    /// Physical address.
+    pub physical: u64,
+    /// The call that has unmapped it.
+    pub by: MapCall,
+}
+
 /// Memory of a device by its physical addresses.
 pub trait IoSpace: Send + Sync {
     /// Where the kernel has a range mapped; `None` if it is not wholly the device's.
-    fn map(&self, address: u64, len: u64) -> Option<usize>;
+    fn map(&self, address: u64, len: u64, by: MapCall) -> Option<usize>;
     /// Ends a mapping; false if there is none at this address.
-    fn unmap(&self, address: usize) -> bool;
+    fn unmap(&self, address: usize, by: MapCall) -> bool;
+    /// The mapping that was at an address before it was unmapped.
+    fn unmapped_at(&self, address: usize) -> Option<Unmapped>;
 }
 
 /// The state that the kernel services keep of one driver.
@@ -134,8 +159,9 @@ pub struct Driver {
     page_lists: PageLists,
     /// Memory of its devices.
     io_spaces: Mutex<Vec<Weak<dyn IoSpace>>, Innermost>,
-    /// Contiguous memory that it has not freed, by address.
-    contiguous: Mutex<BTreeMap<usize, Pages>>,
+    contiguous: Contiguous,
+    /// Pages of MmAllocatePagesForMdlEx that it has not freed, by address.
+    listed_pages: Mutex<BTreeMap<usize, Pages>>,
     bug_checks: Mutex<BugChecks, Innermost>,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
     image: Option<LoadedImage>,
@@ -185,7 +211,7 @@ impl Driver {
         let services = host.services;
         let place =
             image.as_ref().map(|LoadedImage { image, .. }| [image.base(), image.size(), image.entry().unwrap_or(0)]);
-        let (etw, keys, deferred, contiguous) = Default::default();
+        let (etw, keys, deferred, contiguous, listed_pages) = Default::default();
         Arc::new(Self {
             name: name.into(),
             services,
@@ -201,6 +227,7 @@ impl Driver {
             page_lists: PageLists::default(),
             io_spaces: Mutex::default(),
             contiguous,
+            listed_pages,
             bug_checks: Mutex::default(),
             image,
             object: DriverObject::new(name, place.unwrap_or_default()),
@@ -301,6 +328,11 @@ impl Driver {
         self.io_spaces.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// The memory of its devices that was at an address before it was unmapped.
+    pub fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
+        self.io_spaces().iter().find_map(|space| space.unmapped_at(address))
+    }
+
     /// The executive resources that it has initialised.
     pub fn resources(&self) -> &Resources {
         &self.resources
@@ -316,21 +348,31 @@ impl Driver {
         &self.page_lists
     }
 
-    /// Blocks of contiguous memory that it has not freed.
-    pub fn contiguous_blocks(&self) -> usize {
-        lock(&self.contiguous).len()
+    /// Contiguous memory that the driver has, and has freed.
+    pub fn contiguous(&self) -> &Contiguous {
+        &self.contiguous
     }
 
-    /// Keeps contiguous memory for it; the address of the memory.
-    pub fn keep_contiguous(&self, pages: Pages) -> usize {
+    /// The physical address of a byte that devices reach: of its contiguous memory, or of the machine's memory as the kernel sees it.
+    pub fn physical_address(&self, address: usize) -> Option<u64> {
+        self.contiguous.physical_address(address).or_else(|| self.ram()?.physical_address(address))
+    }
+
+    /// Blocks of pages of lists that it has not freed.
+    pub(crate) fn listed_blocks(&self) -> usize {
+        lock(&self.listed_pages).len()
+    }
+
+    /// Keeps pages of a list for it; the address of the memory.
+    pub(crate) fn keep_listed(&self, pages: Pages) -> usize {
         let address = pages.kernel_address().as_ptr().expose_provenance();
-        lock(&self.contiguous).insert(address, pages);
+        lock(&self.listed_pages).insert(address, pages);
         address
     }
 
-    /// Gives contiguous memory back; false if it has none at the address.
-    pub fn release_contiguous(&self, address: usize) -> bool {
-        lock(&self.contiguous).remove(&address).is_some()
+    /// Gives pages of a list back; false if it has none at the address.
+    pub(crate) fn release_listed(&self, address: usize) -> bool {
+        lock(&self.listed_pages).remove(&address).is_some()
     }
 
     /// One more bug check callback; true if the driver listens for bug checks already.
@@ -374,7 +416,8 @@ impl Driver {
             lookaside_lists: LookasideLists::default(),
             page_lists: PageLists::default(),
             io_spaces: Mutex::default(),
-            contiguous: Mutex::default(),
+            contiguous: Contiguous::default(),
+            listed_pages: Mutex::default(),
             bug_checks: Mutex::default(),
             image: None,
             object: DriverObject::new("", [0; 3]),

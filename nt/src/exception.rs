@@ -6,7 +6,7 @@ use wddm_ddi::types::KIRQL;
 
 use crate::bugcheck::Bugcheck;
 use crate::bus::trap;
-use crate::driver::Driver;
+use crate::driver::{Driver, Unmapped};
 use crate::fault::{Access, Cause, Fault, guarded};
 use crate::lent;
 use crate::pool::Owned;
@@ -65,7 +65,11 @@ pub(crate) fn record(fault: &Fault, driver: &Driver, level: KIRQL) -> Option<EXC
     match fault.cause {
         Cause::Memory { address, access, mapped } => {
             let of_user = address <= HIGHEST_USER_ADDRESS && !trap::is_reserved(address);
-            let known = mapped || access == Access::Execute || driver.pool().fault_at(address).is_some();
+            let known = mapped
+                || access == Access::Execute
+                || driver.pool().fault_at(address).is_some()
+                || driver.contiguous().fault_at(address).is_some()
+                || driver.unmapped_at(address).is_some();
             let arguments = [access.parameter() as usize, address];
             (of_user && !known && level < DISPATCH_LEVEL).then(|| exception(STATUS_ACCESS_VIOLATION, &arguments))?
         }
@@ -150,20 +154,16 @@ fn memory(touch: Touch, by: By<'_>, driver: &Driver, level: KIRQL) -> Bugcheck {
         (code, [address, 0, 0, 0], format!("{what}, which may only be read"))
     } else if raised && of_driver {
         let code = Bugcheck::DRIVER_IRQL_NOT_LESS_OR_EQUAL;
-        (code, [address, level.into(), access, at], format!("{what}, invalid memory, at IRQL {level}"))
+        (code, [address, level.into(), access, at], format!("{what}, {}, at IRQL {level}", touch.kind(driver)))
     } else if raised {
         let code = Bugcheck::IRQL_NOT_LESS_OR_EQUAL;
-        (code, [address, level.into(), access, at], format!("{what}, invalid memory, at IRQL {level}"))
+        (code, [address, level.into(), access, at], format!("{what}, {}, at IRQL {level}", touch.kind(driver)))
     } else if touch.address < NULL_PARTITION {
         let code = Bugcheck::KMODE_EXCEPTION_NOT_HANDLED;
         (code, [STATUS_ACCESS_VIOLATION, at, access, address], format!("{what}, a NULL pointer"))
     } else {
-        let kind = if trap::is_reserved(touch.address) {
-            "device memory outside any mapping of DxgkCbMapMemory, or with an instruction not carried out there"
-        } else {
-            "invalid memory"
-        };
-        (Bugcheck::PAGE_FAULT_IN_NONPAGED_AREA, [address, access, at, 0], format!("{what}, {kind}"))
+        let reason = format!("{what}, {}", touch.kind(driver));
+        (Bugcheck::PAGE_FAULT_IN_NONPAGED_AREA, [address, access, at, 0], reason)
     };
     let mut bugcheck = Bugcheck::new(code, parameters, reason);
     by.name(&mut bugcheck, driver);
@@ -176,6 +176,32 @@ struct Touch {
     access: Access,
     mapped: bool,
     instruction: usize,
+}
+
+impl Touch {
+    /// What is at the address, or was there, in words.
+    fn kind(&self, driver: &Driver) -> String {
+        let place = |what: &str, from: usize| {
+            driver.place(from).map_or_else(String::new, |place| format!(", which was {what} in {place}"))
+        };
+        if let Some(near) = driver.contiguous().fault_at(self.address) {
+            let what = if near.by.is_none() { "freed" } else { "asked for" };
+            return format!("{near}{}", place(what, near.from));
+        }
+        if let Some(Unmapped { start, len, physical, by }) = driver.unmapped_at(self.address) {
+            let place = driver.place(by.from).map_or_else(String::new, |place| format!(" in {place}"));
+            let service = by.service;
+            return format!(
+                "in {len:#x} bytes of device memory at {start:#x}, of physical address {physical:#x}, which {service} has unmapped{place}"
+            );
+        }
+        if trap::is_reserved(self.address) {
+            let told =
+                "device memory outside any mapping of DxgkCbMapMemory, or with an instruction not carried out there";
+            return told.to_owned();
+        }
+        "invalid memory".to_owned()
+    }
 }
 
 impl By<'_> {

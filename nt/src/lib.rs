@@ -9,6 +9,7 @@ pub mod bugcheck;
 pub mod bus;
 mod calls;
 pub mod clock;
+pub mod contiguous;
 pub mod deferred;
 pub mod device_object;
 pub mod driver;

@@ -2,6 +2,8 @@
 //!
 //! Everything in configuration space comes from the device and is checked.
 
+mod interrupt;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +14,7 @@ use crate::bus::removable::Removable;
 use crate::bus::{Bar, Bus};
 use crate::irql::DEVICE_LEVEL;
 use crate::range::RangeAllocator;
+pub use interrupt::Interrupt;
 
 /// Translated addresses of device memory start here, far above any physical memory.
 pub const TRANSLATED_BASE: u64 = 1 << 40;
@@ -120,8 +123,8 @@ pub struct BarWindow {
 
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { vendor, device, class, vectors, .. } = self;
-        write!(f, "{vendor:04x}:{device:04x} class {class:06x}, {vectors} message interrupts")?;
+        let Self { vendor, device, class, .. } = self;
+        write!(f, "{vendor:04x}:{device:04x} class {class:06x}, {}", self.interrupt)?;
         self.bars.iter().try_for_each(|bar| write!(f, ", BAR{} at 0x{:x} (0x{:x})", bar.index, bar.address, bar.size))
     }
 }
@@ -143,8 +146,8 @@ pub struct Function {
     /// Vendor of the subsystem below, subsystem above.
     pub subsystem: u32,
     pub bars: Vec<BarWindow>,
-    /// Message interrupts that the function gets.
-    pub vectors: u16,
+    /// Interrupts that the function gets.
+    pub interrupt: Interrupt,
     /// The slot that it is in.
     slot: Arc<Removable>,
     /// The contents of configuration space once the function was enabled.
@@ -176,7 +179,7 @@ impl Function {
             class: bus.config_read(CLASS, 4) >> 8,
             revision: bus.config_read(REVISION, 1) as u8,
             subsystem: bus.config_read(SUBSYSTEM, 4),
-            vectors: message_count(&*bus).min(capacity),
+            interrupt: Interrupt::of(&*bus, capacity),
             bars,
             bus,
             slot,
@@ -216,7 +219,9 @@ impl Function {
     pub fn enable(&self) {
         set_power(&*self.bus, POWER_D0);
         self.restore();
-        let command = self.bus.config_read(COMMAND, 2) | COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX;
+        let line = matches!(self.interrupt, Interrupt::Line(_));
+        let command = self.bus.config_read(COMMAND, 2) & !COMMAND_NO_INTX;
+        let command = command | COMMAND_MEMORY | COMMAND_MASTER | if line { 0 } else { COMMAND_NO_INTX };
         self.bus.config_write(COMMAND, 2, command);
         // The addresses stay as long as the function does.
         self.enabled.get_or_init(|| self.placed());
@@ -277,7 +282,9 @@ impl Function {
     /// The translated resources that a driver is told.
     pub fn resources(&self) -> CM_RESOURCE_LIST {
         const PCI_BUS: u32 = 5;
+        /// CmResourceShareDeviceExclusive and CmResourceShareShared.
         const DEVICE_EXCLUSIVE: u8 = 1;
+        const SHARED: u8 = 3;
         let mut list = CM_RESOURCE_LIST::zeroed();
         list.Count = 1;
         list.InterfaceType = PCI_BUS;
@@ -297,20 +304,25 @@ impl Function {
                     (bar.size >> 8) as u32
                 }
             };
+            descriptor.ShareDisposition = DEVICE_EXCLUSIVE;
             descriptor.u.Memory = CM_MEMORY_RESOURCE { Start: start, Length: length };
             descriptor
         });
-        let messages = (0..u32::from(self.vectors)).map(|vector| {
+        let (flags, share) = match self.interrupt {
+            Interrupt::Messages(_) => (CM_PARTIAL_RESOURCE_DESCRIPTOR::FLAG_INTERRUPT_MESSAGE, DEVICE_EXCLUSIVE),
+            _ => (CM_PARTIAL_RESOURCE_DESCRIPTOR::FLAG_INTERRUPT_LEVEL_SENSITIVE, SHARED),
+        };
+        // Level, vector and affinity of a line lie where those of a message do.
+        let interrupts = (0..u32::from(self.interrupt.count())).map(|vector| {
             let mut descriptor = CM_PARTIAL_RESOURCE_DESCRIPTOR::zeroed();
             descriptor.Type = CM_PARTIAL_RESOURCE_DESCRIPTOR::INTERRUPT;
-            descriptor.Flags = CM_PARTIAL_RESOURCE_DESCRIPTOR::FLAG_INTERRUPT_MESSAGE;
-            let message =
+            (descriptor.Flags, descriptor.ShareDisposition) = (flags, share);
+            let interrupt =
                 CM_MESSAGE_INTERRUPT_RESOURCE { Level: DEVICE_LEVEL.into(), Vector: 0x50 + vector, Affinity: 1 };
-            descriptor.u.MessageInterrupt = message;
+            descriptor.u.MessageInterrupt = interrupt;
             descriptor
         });
-        for (slot, mut descriptor) in list.PartialDescriptors.iter_mut().zip(memory.chain(messages)) {
-            descriptor.ShareDisposition = DEVICE_EXCLUSIVE;
+        for (slot, descriptor) in list.PartialDescriptors.iter_mut().zip(memory.chain(interrupts)) {
             *slot = descriptor;
             list.PartialCount += 1;
         }
@@ -476,7 +488,8 @@ mod tests {
         assert_eq!(bars, [(0, 0x1_0000), (2, 4 << 32), (4, 0x1000)]);
         assert!(function.bars.iter().all(|bar| bar.address >= TRANSLATED_BASE && bar.address % bar.size == 0));
         assert_eq!((function.vendor, function.device, function.class), (0xca3e, 0x32, 0x12_0000));
-        assert_eq!(function.vectors, 5, "eight vectors, but only five descriptors are left");
+        let interrupt = function.interrupt;
+        assert_eq!(interrupt, Interrupt::Messages(5), "eight vectors, but only five descriptors are left");
         let list = function.resources();
         assert_eq!({ list.PartialCount }, 8);
         assert_eq!(list.PartialDescriptors[1].Type, CM_PARTIAL_RESOURCE_DESCRIPTOR::MEMORY_LARGE);
@@ -518,11 +531,40 @@ mod tests {
     }
 
     #[test]
+    fn a_function_without_messages_has_the_interrupt_of_its_pin_and_without_a_pin_none() {
+        let of = |pin: u32| {
+            let mut config = Config::new();
+            let words = config.words.get_mut().unwrap();
+            (words[16], words[15]) = (0x09, pin << 8);
+            Function::enumerate(Arc::new(config), &mut BusAddresses::default()).unwrap()
+        };
+        for (pin, interrupt, told) in [
+            (0, Interrupt::None, "neither message interrupts nor an interrupt pin"),
+            (1, Interrupt::Line(1), "no message interrupts, line-based interrupt INTA#"),
+            (4, Interrupt::Line(4), "line-based interrupt INTD#"),
+            (5, Interrupt::None, "no interrupt resource"),
+        ] {
+            let function = of(pin);
+            assert_eq!(function.interrupt, interrupt);
+            assert!(function.to_string().contains(told), "{function}");
+            let list = function.resources();
+            let count = usize::from(interrupt != Interrupt::None);
+            assert_eq!({ list.PartialCount } as usize, 3 + count);
+            if count == 1 {
+                let descriptor = list.PartialDescriptors[3];
+                let seen = (descriptor.Type, descriptor.ShareDisposition, { descriptor.Flags });
+                let level_sensitive = CM_PARTIAL_RESOURCE_DESCRIPTOR::FLAG_INTERRUPT_LEVEL_SENSITIVE;
+                assert_eq!(seen, (CM_PARTIAL_RESOURCE_DESCRIPTOR::INTERRUPT, 3, level_sensitive));
+            }
+        }
+    }
+
+    #[test]
     fn a_capability_list_that_loops_ends() {
         let mut config = Config::new();
         config.words.get_mut().unwrap()[16] = 0x40 << 8 | 0x09;
         let function = Function::enumerate(Arc::new(config), &mut BusAddresses::default()).unwrap();
-        assert_eq!(function.vectors, 0);
+        assert_eq!(function.interrupt, Interrupt::None);
     }
 
     #[test]

@@ -164,6 +164,21 @@ impl Pages {
         self.ram.kernel_address(self.address, self.len).expect("pages lie inside physical memory")
     }
 
+    /// Puts a second kernel mapping of the pages at `at`.
+    ///
+    /// # Errors
+    /// The host refuses, or the pages are not the kernel's.
+    ///
+    /// # Safety
+    /// As many bytes at `at` belong to a reservation of the caller, and nothing refers to them.
+    pub unsafe fn show_again(&self, at: NonNull<u8>) -> io::Result<()> {
+        if self.owner.is_some() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        // SAFETY: the caller answers for the target, which has as many bytes as the pages.
+        unsafe { replace_shared(at, self.len, &self.ram.kernel, self.address) }
+    }
+
     /// Fills the pages with zero.
     pub fn zero(&self) {
         // SAFETY: the pages are mapped, belong to this object, and no reference to their bytes exists.

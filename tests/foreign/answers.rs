@@ -219,11 +219,11 @@ pub(crate) const BROKEN_ANSWERS: &[Broken] = &[
     Broken {
         name: "adapter-restart-refused",
         old: "        args->LastAbortedFenceId = read_register(handle, TOY_COMPLETED);\n    return STATUS_SUCCESS;\n}\n\n\
-              static NTSTATUS reset_from_timeout(HANDLE handle)\n{\n    write_register(handle, TOY_RESET, 1);\n    write_register(handle, TOY_STOP, 1);\n    \
-              return STATUS_SUCCESS;\n}\n\nstatic NTSTATUS restart_from_timeout(HANDLE handle)\n{\n    write_register(handle, TOY_GO, 1);\n    return STATUS_SUCCESS;",
+              static NTSTATUS reset_from_timeout(HANDLE handle)\n{\n    struct adapter *adapter = handle;\n    BOOLEAN done;\n    \
+              adapter->interface.DxgkCbSynchronizeExecution(adapter->handle, reset_function, adapter, 0, &done);\n    return STATUS_SUCCESS;\n}\n\nstatic NTSTATUS restart_from_timeout(HANDLE handle)\n{\n    write_register(handle, TOY_GO, 1);\n    return STATUS_SUCCESS;",
         new: "        args->LastAbortedFenceId = read_register(handle, TOY_COMPLETED);\n    return STATUS_UNSUCCESSFUL;\n}\n\n\
-              static NTSTATUS reset_from_timeout(HANDLE handle)\n{\n    write_register(handle, TOY_RESET, 1);\n    write_register(handle, TOY_STOP, 1);\n    \
-              return STATUS_SUCCESS;\n}\n\nstatic NTSTATUS restart_from_timeout(HANDLE handle)\n{\n    write_register(handle, TOY_GO, 1);\n    return STATUS_UNSUCCESSFUL;",
+              static NTSTATUS reset_from_timeout(HANDLE handle)\n{\n    struct adapter *adapter = handle;\n    BOOLEAN done;\n    \
+              adapter->interface.DxgkCbSynchronizeExecution(adapter->handle, reset_function, adapter, 0, &done);\n    return STATUS_SUCCESS;\n}\n\nstatic NTSTATUS restart_from_timeout(HANDLE handle)\n{\n    write_register(handle, TOY_GO, 1);\n    return STATUS_UNSUCCESSFUL;",
         case: "AnyDriver.HangCostsItsDevice",
         told: &["0x116 (0x2, 0x0, 0xC0000001", "DxgkDdiRestartFromTimeout answered STATUS_UNSUCCESSFUL"],
     },

@@ -293,6 +293,31 @@ impl Client {
         self.set_irqs(irq_flag::DATA_NONE | irq_flag::TRIGGER, 0, 0, &[])
     }
 
+    /// Has the line-based interrupt signal an eventfd, which masks it until [`Client::unmask_line`]; without one it stays pending.
+    ///
+    /// # Errors
+    /// The function has no line, or the server is gone.
+    pub fn set_line_trigger(&self, eventfd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let Some(eventfd) = eventfd else { return self.set_line(irq_flag::DATA_NONE | irq_flag::TRIGGER, 0, &[]) };
+        if self.vectors(irq::INTX)? == 0 {
+            return Err(io::Error::other("the server has no line-based interrupt (INTx)"));
+        }
+        self.set_line(irq_flag::DATA_EVENTFD | irq_flag::TRIGGER, 1, &[eventfd])
+    }
+
+    /// Unmasks the line-based interrupt: one that is asserted still signals its eventfd again.
+    ///
+    /// # Errors
+    /// The server refuses or is gone.
+    pub fn unmask_line(&self) -> io::Result<()> {
+        self.set_line(irq_flag::DATA_NONE | irq_flag::UNMASK, 1, &[])
+    }
+
+    fn set_line(&self, flags: u32, count: u32, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let question = Writer::default().u32(20).u32(flags).u32(irq::INTX).u32(0).u32(count).done();
+        self.ask(command::DEVICE_SET_IRQS, &question, fds).map(drop)
+    }
+
     fn set_irqs(&self, flags: u32, start: u32, count: u32, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let index = if self.vectors(irq::MSIX)? > 0 { irq::MSIX } else { irq::MSI };
         let question = Writer::default().u32(20).u32(flags).u32(index).u32(start).u32(count).done();

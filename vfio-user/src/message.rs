@@ -102,6 +102,8 @@ pub mod region {
 
 /// Numbers of a PCI function's interrupts.
 pub mod irq {
+    /// INTx, a line.
+    pub const INTX: u32 = 0;
     /// MSI.
     pub const MSI: u32 = 1;
     /// MSI-X.

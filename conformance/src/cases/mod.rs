@@ -9,6 +9,7 @@ pub mod any_driver;
 pub mod any_driver_access;
 mod any_driver_error;
 pub mod any_driver_queue;
+pub mod any_driver_reset;
 pub mod any_driver_user;
 pub mod budget;
 pub mod caps;
@@ -125,5 +126,6 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     any_driver::CASES,
     any_driver_access::CASES,
     any_driver_queue::CASES,
+    any_driver_reset::CASES,
     any_driver_user::CASES,
 ];

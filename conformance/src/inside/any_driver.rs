@@ -52,13 +52,13 @@ const ONE_IN: [u32; 3] = [4, 12, 40];
 
 /// What a program does on the adapter, and what work it leaves under way.
 #[derive(Clone, Copy)]
-struct Use {
-    work: fn(&Lab) -> Result<(), Failure>,
-    leave: fn(&Lab) -> Result<(), Failure>,
+pub(super) struct Use {
+    pub(super) work: fn(&Lab) -> Result<(), Failure>,
+    pub(super) leave: fn(&Lab) -> Result<(), Failure>,
 }
 
-const PACKETS: Use = Use { work: Lab::work, leave: leave_packets };
-const QUEUES: Use = Use { work: Lab::queue_work, leave: Lab::leave_queue_work };
+pub(super) const PACKETS: Use = Use { work: Lab::work, leave: leave_packets };
+pub(super) const QUEUES: Use = Use { work: Lab::queue_work, leave: Lab::leave_queue_work };
 
 fn leave_packets(lab: &Lab) -> Result<(), Failure> {
     let memory = lab.memory(1 << 20, false)?;
@@ -66,7 +66,7 @@ fn leave_packets(lab: &Lab) -> Result<(), Failure> {
     lab.leave_work(&mut worker, memory)
 }
 
-fn in_new_process(case: &Case<'_>, work: fn(&Lab) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(super) fn in_new_process(case: &Case<'_>, work: fn(&Lab) -> Result<(), Failure>) -> Result<(), Failure> {
     case.in_other_process(|system| work(&Lab::new(crate::rig::Rig::open(system.luid())?)?))
 }
 

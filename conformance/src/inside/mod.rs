@@ -8,6 +8,7 @@ mod adapter;
 #[cfg(test)]
 mod address_model;
 mod any_driver;
+mod any_driver_reset;
 pub mod bad_pointers;
 mod budget;
 mod budget_change;
@@ -227,6 +228,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     miniport::roots::CASES,
     miniport::run_lists::CASES,
     any_driver::CASES,
+    any_driver_reset::CASES,
     miniport::scheduling_log::CASES,
     miniport::sizes::CASES,
     miniport::system_fences::CASES,

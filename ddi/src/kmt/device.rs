@@ -247,6 +247,31 @@ impl D3DKMT_ESCAPETYPE {
     pub const D3DKMT_ESCAPE_WIN32K_SPECIALIZED_DISPLAY_TEST: Self = Self(1038);
 }
 
+/// What an escape asks of timeout detection and recovery, for tests. [d3dkmthk: D3DKMT_TDRDBGCTRLTYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMT_TDRDBGCTRLTYPE(pub i32);
+
+impl D3DKMT_TDRDBGCTRLTYPE {
+    pub const D3DKMT_TDRDBGCTRLTYPE_FORCETDR: Self = Self(0);
+    pub const D3DKMT_TDRDBGCTRLTYPE_DISABLEBREAK: Self = Self(1);
+    pub const D3DKMT_TDRDBGCTRLTYPE_ENABLEBREAK: Self = Self(2);
+    pub const D3DKMT_TDRDBGCTRLTYPE_UNCONDITIONAL: Self = Self(3);
+    pub const D3DKMT_TDRDBGCTRLTYPE_VSYNCTDR: Self = Self(4);
+    pub const D3DKMT_TDRDBGCTRLTYPE_GPUTDR: Self = Self(5);
+    pub const D3DKMT_TDRDBGCTRLTYPE_FORCEDODTDR: Self = Self(6);
+    pub const D3DKMT_TDRDBGCTRLTYPE_FORCEDODVSYNCTDR: Self = Self(7);
+    pub const D3DKMT_TDRDBGCTRLTYPE_ENGINETDR: Self = Self(8);
+}
+
+/// Data of an escape of the type `D3DKMT_ESCAPE_TDRDBGCTRL`; the type alone is enough where no engine is meant. [d3dkmthk: D3DKMT_TDRDBGCTRL_ESCAPE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_TDRDBGCTRL_ESCAPE {
+    pub TdrControl: D3DKMT_TDRDBGCTRLTYPE,
+    pub NodeOrdinal: u32,
+}
+
 /// Argument of `D3DKMTEscape`. [d3dkmthk: D3DKMT_ESCAPE]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -279,5 +304,7 @@ zeroed! {
     D3DKMT_GETDEVICESTATE_Union,
     D3DKMT_GETDEVICESTATE,
     D3DKMT_ESCAPETYPE,
+    D3DKMT_TDRDBGCTRLTYPE,
+    D3DKMT_TDRDBGCTRL_ESCAPE,
     D3DKMT_ESCAPE,
 }

@@ -133,7 +133,7 @@ impl Adapter {
         for ((place, link), function) in links.into_iter().zip(&functions).rev() {
             link.function.wake(function);
             if let Err(error) = self.connect_vectors(place, link) {
-                self.machine.verifier().log(format!("message interrupts after D3: {error}"));
+                self.machine.verifier().log(format!("interrupts after D3: {error}"));
             }
             self.set_device_power(link, DEVICE_POWER_STATE::PowerDeviceD0, PowerAction::None);
         }

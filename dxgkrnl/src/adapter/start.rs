@@ -1,6 +1,6 @@
 //! Starting and stopping an adapter, in the order that open drivers saw on Windows.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -21,7 +21,7 @@ use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_N
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
-use crate::port::{IdleEngines, Member, Port, Resources};
+use crate::port::{IdleEngines, LeftMapping, Member, Port, Resources};
 use crate::refusal::Failure;
 use crate::rescue::Rescue;
 use crate::tdr::Tdr;
@@ -31,6 +31,7 @@ use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::DeviceObject;
 use nt::page::PAGE_SIZE;
+use nt::pci::Interrupt;
 
 /// The state that plug and play keeps of a device between AddDevice and RemoveDevice.
 pub(crate) struct DeviceStack {
@@ -213,7 +214,7 @@ impl Adapter {
         drop(thread);
     }
 
-    /// Memory for DMA and interrupt messages of a function.
+    /// Memory for DMA and interrupts of a function.
     fn connect_hardware(&self, place: u32, link: &Link) -> Result<(), StartError> {
         let bus = &link.function.bus;
         let ram = self.machine.ram();
@@ -221,7 +222,7 @@ impl Adapter {
         link.function.enable();
         let result = self
             .connect_vectors(place, link)
-            .map_err(|error| StartError::Resources(format!("message interrupts: {error}")));
+            .map_err(|error| StartError::Resources(format!("{}: {error}", link.function.interrupt)));
         if result.is_err() {
             link.function.disable();
             bus.unmap_memory(ram);
@@ -230,7 +231,7 @@ impl Adapter {
     }
 
     fn disconnect_hardware(&self, link: &Link) {
-        if link.function.vectors > 0 {
+        if link.function.interrupt != Interrupt::None {
             link.function.bus.disconnect_interrupts();
         }
         link.function.disable();
@@ -578,9 +579,19 @@ impl Adapter {
             return;
         }
         let (mappings, memory) = link.resources.leftovers();
-        if mappings > 0 {
-            self.machine.rescues().add(Rescue::LeftBehind, mappings as u64);
-            verifier.log(format!("StopDevice left {mappings} mappings of DxgkCbMapMemory behind"));
+        self.machine.rescues().add(Rescue::LeftBehind, mappings.len() as u64);
+        let mut by_service = BTreeMap::<&str, Vec<LeftMapping>>::new();
+        for mapping in mappings {
+            by_service.entry(mapping.by.service).or_default().push(mapping);
+        }
+        for (service, left) in &by_service {
+            let Some(LeftMapping { len, physical, by }) = left.first() else { continue };
+            let place = self.miniport.driver().place(by.from);
+            let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+            verifier.log(format!(
+                "StopDevice left {} mappings of {service} behind, of which the first, of {len:#x} bytes at {physical:#x}, was made{place}",
+                left.len()
+            ));
         }
         if memory > 0 {
             verifier.raise(Bugcheck::new(

@@ -10,7 +10,8 @@ use wddm_ddi::types::*;
 
 use super::{Level, answer, check_range, invalid, on_link};
 use nt::bugcheck::Bugcheck;
-use nt::driver_call::bad_pointer;
+use nt::driver::MapCall;
+use nt::driver_call::{bad_pointer, calling_instruction};
 use nt::fault::{Access, Fault, guarded};
 
 /// DxgkCbEvalAcpiMethod: this machine has no ACPI namespace, and so no method of any device. Its arguments are not looked at. [dispmprt: DXGKCB_EVAL_ACPI_METHOD]
@@ -62,6 +63,7 @@ pub(super) unsafe extern "win64" fn map_memory(
     virtual_address: *mut *mut c_void,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbMapMemory";
+    let by = MapCall { service: NAME, from: calling_instruction() };
     on_link(NAME, Level::Passive, handle, |adapter, _, link| {
         let verifier = adapter.machine.verifier();
         let wrong = match (in_io_space, to_user_mode, virtual_address.is_null()) {
@@ -74,7 +76,7 @@ pub(super) unsafe extern "win64" fn map_memory(
             return Ok(invalid(NAME, verifier, format!("{why} [dispmprt: DXGKCB_MAP_MEMORY]")));
         }
         let (start, len) = (address.QuadPart as u64, u64::from(length));
-        let mapped = match link.resources.map(start, len) {
+        let mapped = match link.resources.map(start, len, by) {
             Ok(mapped) => mapped,
             Err(STATUS_INVALID_PARAMETER) => {
                 let why = link.resources.why_not_mapped(start, len);
@@ -85,7 +87,7 @@ pub(super) unsafe extern "win64" fn map_memory(
         // SAFETY: the driver passes a place for the address.
         let told = unsafe { answer(NAME, virtual_address, std::ptr::with_exposed_provenance_mut(mapped)) };
         if !matches!(told, Ok(true)) {
-            link.resources.unmap(mapped);
+            link.resources.unmap(mapped, by);
         }
         let unaligned = format!("VirtualAddress is {virtual_address:p}, and expected is a multiple of 8");
         Ok(if told? { STATUS_SUCCESS } else { invalid(NAME, verifier, unaligned) })
@@ -94,8 +96,9 @@ pub(super) unsafe extern "win64" fn map_memory(
 
 pub(super) unsafe extern "win64" fn unmap_memory(handle: HANDLE, virtual_address: *mut c_void) -> NTSTATUS {
     const NAME: &str = "DxgkCbUnmapMemory";
+    let by = MapCall { service: NAME, from: calling_instruction() };
     on_link(NAME, Level::Passive, handle, |adapter, _, link| {
-        if link.resources.unmap(virtual_address.addr()) {
+        if link.resources.unmap(virtual_address.addr(), by) {
             return Ok(STATUS_SUCCESS);
         }
         let why = format!(

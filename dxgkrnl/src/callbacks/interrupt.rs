@@ -28,7 +28,7 @@ pub(super) unsafe extern "win64" fn synchronize_execution(
     const NAME: &str = "DxgkCbSynchronizeExecution";
     on_link(NAME, Level::UpToDispatch, handle, |adapter, _, link| {
         let Some(routine) = routine else { return Ok(STATUS_INVALID_PARAMETER) };
-        let vectors = link.function.vectors;
+        let vectors = link.function.interrupt.count();
         if result.is_null() || message >= u32::from(vectors) {
             adapter.miniport.driver().verifier().log(format!(
                 "{NAME} failed with STATUS_INVALID_PARAMETER: MessageNumber is {message}, and expected is less than {vectors}, or ReturnValue is NULL \

@@ -25,7 +25,7 @@ pub enum TdrDebugMode {
     Ignore,
     /// Recover without a break.
     Recover,
-    /// Recover always, even where breaks are asked for.
+    /// Recover always, even where a condition of recovery is not met, as by more timeouts than TdrLimitCount.
     Always,
 }
 
@@ -44,6 +44,8 @@ pub struct TdrSettings {
     pub limit_count: u32,
     /// TdrDebugMode.
     pub debug_mode: TdrDebugMode,
+    /// TdrTestMode: programs may force timeouts with D3DKMTEscape. [d3dkmthk: D3DKMT_ESCAPE, D3DKMT_ESCAPE_TDRDBGCTRL]
+    pub test_mode: bool,
 }
 
 impl Default for TdrSettings {
@@ -55,6 +57,7 @@ impl Default for TdrSettings {
             limit_time: Duration::from_secs(60),
             limit_count: 5,
             debug_mode: TdrDebugMode::Recover,
+            test_mode: false,
         }
     }
 }
@@ -85,7 +88,8 @@ impl fmt::Display for TdrSettingError {
 impl std::error::Error for TdrSettingError {}
 
 /// Names of the settings.
-const NAMES: [&str; 6] = ["TdrLevel", "TdrDelay", "TdrDdiDelay", "TdrLimitTime", "TdrLimitCount", "TdrDebugMode"];
+const NAMES: [&str; 7] =
+    ["TdrLevel", "TdrDelay", "TdrDdiDelay", "TdrLimitTime", "TdrLimitCount", "TdrDebugMode", "TdrTestMode"];
 
 /// Seconds that delays may have.
 const SECONDS_MAX: u32 = 900;
@@ -113,6 +117,7 @@ impl TdrSettings {
             // The time over which is counted is no delay and may be long.
             "TdrLimitTime" => self.limit_time = Duration::from_secs(value.into()),
             "TdrLimitCount" => self.limit_count = value,
+            "TdrTestMode" => self.test_mode = [false, true].get(value as usize).copied().ok_or(bad)?,
             _ => {
                 let modes = [TdrDebugMode::Break, TdrDebugMode::Ignore, TdrDebugMode::Recover, TdrDebugMode::Always];
                 self.debug_mode = modes.get(value as usize).copied().ok_or(bad)?;
@@ -128,8 +133,9 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_windows() {
-        let mut settings = TdrSettings { delay: Duration::ZERO, limit_count: 0, ..TdrSettings::default() };
-        let defaults = [3, 2, 5, 60, 5, 2];
+        let mut settings =
+            TdrSettings { delay: Duration::ZERO, limit_count: 0, test_mode: true, ..TdrSettings::default() };
+        let defaults = [3, 2, 5, 60, 5, 2, 0];
         for (name, value) in NAMES.into_iter().zip(defaults) {
             assert_eq!(settings.set(name, value), Ok(()), "{name}");
         }
@@ -141,10 +147,12 @@ mod tests {
         let mut settings = TdrSettings::default();
         assert_eq!(settings.set("TDRDELAY", 10), Ok(()));
         let before = settings;
-        for (name, value) in [("TdrLevel", 4), ("TdrDelay", 0), ("TdrDdiDelay", 901), ("TdrDebugMode", u32::MAX)] {
+        for (name, value) in
+            [("TdrLevel", 4), ("TdrDelay", 0), ("TdrDdiDelay", 901), ("TdrDebugMode", u32::MAX), ("TdrTestMode", 2)]
+        {
             assert_eq!(settings.set(name, value), Err(TdrSettingError::BadValue { name, value }));
         }
-        let unknown = settings.set("TdrTestMode", 1).unwrap_err();
+        let unknown = settings.set("TdrDodPresentDelay", 1).unwrap_err();
         assert!(unknown.to_string().contains("TdrLimitCount"), "{unknown}");
         assert_eq!(settings, before);
     }

@@ -10,6 +10,8 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Innermost, Mutex, lock};
 use nt::ram::new_file;
 
+use super::window::Window;
+
 /// Whoever user mode's pages of BARs belong to: a process, or what several processes may open. When the last copy of this is dropped, they belong to nobody.
 #[derive(Clone)]
 pub(crate) struct BarOwner(Option<Arc<Identity>>);
@@ -70,6 +72,8 @@ pub(super) struct BarOwners {
     ranges: BTreeMap<u64, (u64, OwnerId)>,
     files: HashMap<OwnerId, Arc<File>>,
     size: u64,
+    /// Further mappings of the BAR.
+    windows: Vec<Weak<Window>>,
     /// The bus has one file for all pages, or all processes use the same ones.
     pub(super) one_file: bool,
 }
@@ -77,7 +81,7 @@ pub(super) struct BarOwners {
 impl BarOwners {
     /// Those of a BAR of `size` bytes of which all belongs to nobody.
     pub(super) fn new(size: u64) -> Self {
-        Self { ranges: BTreeMap::new(), files: HashMap::new(), size, one_file: false }
+        Self { ranges: BTreeMap::new(), files: HashMap::new(), size, windows: Vec::new(), one_file: false }
     }
 
     /// The owner of a page, and the end of the pages from there on that are the same owner's.
@@ -161,6 +165,22 @@ impl BarOwners {
     pub(super) fn pages_of(&self, owner: OwnerId) -> Vec<Range<u64>> {
         let of = self.ranges.iter().filter(|(_, (_, has))| *has == owner);
         of.map(|(start, (end, _))| *start..*end).collect()
+    }
+
+    /// Further mappings, which show each page in the file of its owner.
+    pub(super) fn windows(&self) -> Vec<Arc<Window>> {
+        self.windows.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Another mapping of the BAR shows its pages.
+    pub(super) fn add_window(&mut self, window: &Arc<Window>) {
+        self.windows.retain(|known| known.strong_count() > 0);
+        self.windows.push(Arc::downgrade(window));
+    }
+
+    /// The mapping is about to show nothing any more.
+    pub(super) fn remove_window(&mut self, window: &Arc<Window>) {
+        self.windows.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(window)));
     }
 
     /// Forgets the files of those that have no pages left.

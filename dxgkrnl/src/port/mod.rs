@@ -9,18 +9,19 @@ mod features;
 mod link;
 mod power;
 mod resources;
+mod window;
 
 pub(crate) use bar_owners::{BarOwner, NO_BAR_OWNER};
 pub(crate) use link::{Link, Member};
 pub use power::PowerComponentState;
 pub(crate) use power::{COMPONENTS_MAX, Component, NodeUse, PowerComponents, check_component};
-pub(crate) use resources::Resources;
+pub(crate) use resources::{LeftMapping, Resources};
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use nt::driver::IoSpace;
+use nt::driver::{IoSpace, MapCall, Unmapped};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::status::NTSTATUS;
@@ -36,6 +37,7 @@ use crate::platform::Platform;
 use crate::start_error::StartError;
 use features::Features;
 use nt::page::PAGE_SIZE;
+use nt::pci::Interrupt;
 
 /// Who is told that an engine has asked to enter F1 while it was used, and is not used any more.
 pub(crate) trait IdleEngines: Send + Sync {
@@ -72,12 +74,16 @@ pub(crate) struct Port {
 
 /// MmMapIoSpace, which names no device.
 impl IoSpace for Port {
-    fn map(&self, address: u64, len: u64) -> Option<usize> {
-        self.links.iter().find_map(|link| link.resources.map(address, len).ok())
+    fn map(&self, address: u64, len: u64, by: MapCall) -> Option<usize> {
+        self.links.iter().find_map(|link| link.resources.map_guarded(address, len, by).ok())
     }
 
-    fn unmap(&self, address: usize) -> bool {
-        self.links.iter().any(|link| link.resources.unmap(address))
+    fn unmap(&self, address: usize, by: MapCall) -> bool {
+        self.links.iter().any(|link| link.resources.unmap(address, by))
+    }
+
+    fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
+        self.links.iter().find_map(|link| link.resources.unmapped_at(address))
     }
 }
 
@@ -336,13 +342,18 @@ impl Port {
         self.bar_at_bus_address(bus)
     }
 
-    /// Sends the messages of a function here; also when it has forgotten in D3 where they go.
+    /// Sends the interrupts of a function here; also when it has forgotten in D3 where they go.
     pub(crate) fn connect_vectors(&self, place: u32, link: &Link) -> io::Result<()> {
-        if link.function.vectors == 0 {
-            return Ok(());
-        }
         let sink = Arc::new(Sink { interrupts: Arc::downgrade(&self.interrupts), function: place });
-        link.function.bus.connect_interrupts(link.function.vectors, sink)
+        let bus = &link.function.bus;
+        match link.function.interrupt {
+            Interrupt::Messages(vectors) => bus.connect_interrupts(vectors, sink),
+            Interrupt::Line(_) => {
+                self.interrupts.add_line(place, bus);
+                bus.connect_line(sink)
+            }
+            Interrupt::None => Ok(()),
+        }
     }
 
     /// Makes functions that somebody has reset answer again where the driver looks for them; true if one was. Nobody is in the driver.
@@ -353,7 +364,7 @@ impl Port {
             link.function.bus.disconnect_interrupts();
             link.function.restore();
             if let Err(error) = self.connect_vectors(place, link) {
-                self.machine.verifier().log(format!("message interrupts after a reset: {error}"));
+                self.machine.verifier().log(format!("interrupts after a reset: {error}"));
             }
         }
         was_reset

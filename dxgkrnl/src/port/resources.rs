@@ -1,7 +1,7 @@
 // UNSAFETY: maps device memory into the kernel and lends contiguous memory to drivers.
 //! Hardware resources that a driver has taken: mappings of its BARs and contiguous memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -13,10 +13,12 @@ use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER};
 
 use super::bar_owners::{BarOwner, BarOwners, NOBODY, OwnerId, TakeBack};
+use super::window::Window;
 use crate::bar_place::BarPlace;
 use crate::rank;
 use nt::bus::Bar;
 use nt::bus::trap::{FunctionMapping, TrapRange};
+use nt::driver::{MapCall, Unmapped};
 use nt::page::PAGE_SIZE;
 use nt::pci::{BarWindow, Function};
 use nt::ram::{Pages, map_shared, punch, replace_shared};
@@ -60,10 +62,11 @@ impl View {
         if owners.one_file {
             return Ok(());
         }
+        let windows = owners.windows();
         for (pages, had) in owners.of_others(pages, owner) {
             let to = owners.file(owner)?.unwrap_or_else(|| Arc::clone(file));
             let from = owners.known_file(had).unwrap_or_else(|| Arc::clone(file));
-            match self.show(window.index, pages.clone(), (&from, &to)) {
+            match self.show(window.index, pages.clone(), (&from, &to), &windows) {
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                     owners.one_file = true;
                     break;
@@ -77,7 +80,13 @@ impl View {
     }
 
     /// Has pages lie in another file, for the function and here. On an error they lie where they did.
-    fn show(&self, bar: u8, pages: Range<u64>, (from, to): (&Arc<File>, &Arc<File>)) -> io::Result<()> {
+    fn show(
+        &self,
+        bar: u8,
+        pages: Range<u64>,
+        (from, to): (&Arc<File>, &Arc<File>),
+        windows: &[Arc<Window>],
+    ) -> io::Result<()> {
         let bus = &self.function.bus;
         let count = pages.end - pages.start;
         let (start, len) = (pages.start * PAGE_SIZE, count * PAGE_SIZE);
@@ -85,13 +94,54 @@ impl View {
         // SAFETY: the pages lie in the view.
         let at = unsafe { self.base.add(start as usize) };
         // SAFETY: they belong to the view, whose bytes are reached by raw pointers only.
-        if let Err(error) = unsafe { replace_shared(at, len, to, start) } {
+        let shown = unsafe { replace_shared(at, len, to, start) };
+        let shown = shown.and_then(|()| windows.iter().try_for_each(|window| window.show(&pages, to, start)));
+        if let Err(error) = shown {
             // What was shown before can be shown again: it takes no more of the host than it did.
             let _ = bus.show_bar_pages(bar, pages.start, count, from);
+            // SAFETY: as above.
+            let _ = unsafe { replace_shared(at, len, from, start) };
+            let _ = windows.iter().try_for_each(|window| window.show(&pages, from, start));
             return Err(error);
         }
         punch(from, start, len);
         Ok(())
+    }
+
+    /// Shows part of the BAR at addresses of its own.
+    fn open(&self, offset: u64, len: u64) -> io::Result<Arc<Window>> {
+        let bar = self.function.bars.get(self.bar).ok_or(io::ErrorKind::InvalidInput)?;
+        let Bar::Mapped { file, offset: start, .. } = &bar.bar else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let (first, end) = (offset / PAGE_SIZE, (offset + len).div_ceil(PAGE_SIZE));
+        let window = Arc::new(Window::reserve(first..end)?);
+        let mut owners = lock(&self.owners);
+        let mut page = first;
+        while page < end {
+            let (owner, until) = owners.at(page);
+            let pages = page..until.min(end);
+            match owners.known_file(owner) {
+                Some(own) => window.show(&pages, &own, page * PAGE_SIZE)?,
+                None => window.show(&pages, file, start + page * PAGE_SIZE)?,
+            }
+            page = pages.end;
+        }
+        owners.add_window(&window);
+        Ok(window)
+    }
+
+    /// Nothing can be accessed in a window any more.
+    fn close(&self, window: &Arc<Window>) {
+        lock(&self.owners).remove_window(window);
+        window.end();
+    }
+
+    /// Offset in the BAR of a byte that the view or a window shows at an address.
+    fn offset_of(&self, address: usize) -> Option<u64> {
+        let offset = address.checked_sub(self.base.as_ptr().addr()).map(|offset| offset as u64);
+        let windows = || lock(&self.owners).windows();
+        offset
+            .filter(|offset| *offset < self.len)
+            .or_else(|| windows().iter().find_map(|window| window.offset_of(address)))
     }
 
     /// Where byte `offset` lies, up to the next page of another owner.
@@ -117,19 +167,41 @@ impl TakeBack for View {
     }
 }
 
-/// A mapping made by DxgkCbMapMemory.
-enum Mapping {
+/// Memory behind a mapping.
+enum Memory {
     /// Part of a view.
     View,
-    /// Register pages; kept for the drop that ends the trap.
-    Trap { _range: TrapRange },
+    /// A window of a view.
+    Window(Arc<View>, Arc<Window>),
+    /// Register pages, whose trap ends when this is dropped.
+    Trap(TrapRange),
+}
+
+/// A mapping made by DxgkCbMapMemory or MmMapIoSpace.
+struct Mapping {
+    base: usize,
+    len: u64,
+    physical: u64,
+    by: MapCall,
+    memory: Memory,
+}
+
+/// Mappings that the driver has ended, whose addresses are not used again meanwhile; the newest ones.
+const UNMAPPED_MAX: usize = 256;
+
+/// A mapping that the driver did not end.
+pub(crate) struct LeftMapping {
+    pub(crate) len: u64,
+    pub(crate) physical: u64,
+    pub(crate) by: MapCall,
 }
 
 /// Views and mappings of the device that a driver holds.
 pub(crate) struct Resources {
     function: Arc<Function>,
     views: Vec<Arc<View>>,
-    mappings: Mutex<Vec<(usize, Mapping)>, rank::ResourceMappings>,
+    mappings: Mutex<Vec<Mapping>, rank::ResourceMappings>,
+    unmapped: Mutex<VecDeque<(Unmapped, Memory)>, Innermost>,
     contiguous: Mutex<HashMap<usize, Pages>>,
 }
 
@@ -164,7 +236,8 @@ impl Resources {
                 views.push(Arc::new(view));
             }
         }
-        Ok(Self { function, views, mappings: Mutex::default(), contiguous: Mutex::default() })
+        let (mappings, unmapped, contiguous) = Default::default();
+        Ok(Self { function, views, mappings, unmapped, contiguous })
     }
 
     /// The function.
@@ -201,10 +274,7 @@ impl Resources {
     }
 
     fn view_at(&self, address: usize) -> Option<(&Arc<View>, u64)> {
-        self.views.iter().find_map(|view| {
-            let offset = address.checked_sub(view.base.as_ptr().addr())? as u64;
-            (offset < view.len).then_some((view, offset))
-        })
+        self.views.iter().find_map(|view| view.offset_of(address).map(|offset| (view, offset)))
     }
 
     /// Gives whole pages at a kernel address in a mapping of a BAR to an owner; `None` if they are no such pages.
@@ -221,24 +291,43 @@ impl Resources {
     }
 
     /// DxgkCbMapMemory.
-    pub(crate) fn map(&self, address: u64, len: u64) -> Result<usize, NTSTATUS> {
+    pub(crate) fn map(&self, address: u64, len: u64, by: MapCall) -> Result<usize, NTSTATUS> {
+        self.map_as(address, len, by, false)
+    }
+
+    /// MmMapIoSpace: memory that is found to be used when it is unmapped.
+    pub(crate) fn map_guarded(&self, address: u64, len: u64, by: MapCall) -> Result<usize, NTSTATUS> {
+        self.map_as(address, len, by, true)
+    }
+
+    fn map_as(&self, address: u64, len: u64, by: MapCall, guarded: bool) -> Result<usize, NTSTATUS> {
         let (index, offset) = self.locate(address, len).filter(|_| len > 0).ok_or(STATUS_INVALID_PARAMETER)?;
         let window = self.function.bars.get(index).ok_or(STATUS_INVALID_PARAMETER)?;
-        let (base, mapping) = match &window.bar {
+        let in_page = offset % PAGE_SIZE;
+        let (base, memory) = match &window.bar {
+            Bar::Mapped { .. } if guarded => {
+                let view = self.views.iter().find(|view| view.bar == index).ok_or(STATUS_INVALID_PARAMETER)?;
+                let window = view.open(offset, len).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
+                (window.start() + in_page as usize, Memory::Window(Arc::clone(view), window))
+            }
             Bar::Mapped { .. } => {
                 let base = self.kernel_view(address, len).ok_or(STATUS_INVALID_PARAMETER)?;
-                (base.as_ptr().expose_provenance(), Mapping::View)
+                (base.as_ptr().expose_provenance(), Memory::View)
             }
             Bar::Trapped { .. } => {
                 // The trap covers whole pages so that the offset in the page is kept.
-                let in_page = offset % PAGE_SIZE;
-                let bus = Arc::clone(&self.function.bus);
-                let range = TrapRange::new(bus, window.index, offset - in_page, len + in_page)
-                    .map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
-                (range.address().addr() + in_page as usize, Mapping::Trap { _range: range })
+                let trap =
+                    || TrapRange::new(Arc::clone(&self.function.bus), window.index, offset - in_page, len + in_page);
+                // What was unmapped keeps its addresses no longer than there are others.
+                let range = trap().or_else(|_| {
+                    self.forget_unmapped();
+                    trap()
+                });
+                let range = range.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
+                (range.address().addr() + in_page as usize, Memory::Trap(range))
             }
         };
-        lock(&self.mappings).push((base, mapping));
+        lock(&self.mappings).push(Mapping { base, len, physical: address, by, memory });
         Ok(base)
     }
 
@@ -265,13 +354,37 @@ impl Resources {
         }
     }
 
-    /// DxgkCbUnmapMemory; false if there is no such mapping.
-    pub(crate) fn unmap(&self, address: usize) -> bool {
+    /// DxgkCbUnmapMemory and MmUnmapIoSpace; false if there is no such mapping.
+    pub(crate) fn unmap(&self, address: usize, by: MapCall) -> bool {
         let mut mappings = lock(&self.mappings);
-        let position = mappings.iter().position(|(base, _)| *base == address);
+        let position = mappings.iter().position(|mapping| mapping.base == address);
         let removed = position.map(|position| mappings.swap_remove(position));
         drop(mappings);
-        removed.is_some()
+        let Some(Mapping { base, len, physical, memory, .. }) = removed else { return false };
+        match &memory {
+            Memory::View => return true,
+            Memory::Window(view, window) => view.close(window),
+            Memory::Trap(range) => range.end(),
+        }
+        let mut unmapped = lock(&self.unmapped);
+        unmapped.push_back((Unmapped { start: base, len, physical, by }, memory));
+        let oldest = if unmapped.len() > UNMAPPED_MAX { unmapped.pop_front() } else { None };
+        drop(unmapped);
+        drop(oldest);
+        true
+    }
+
+    /// The addresses of what was unmapped may be used again.
+    fn forget_unmapped(&self) {
+        let unmapped = std::mem::take(&mut *lock(&self.unmapped));
+        drop(unmapped);
+    }
+
+    /// The mapping that was at an address before it was unmapped.
+    pub(crate) fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
+        let unmapped = lock(&self.unmapped);
+        let known = unmapped.iter().map(|(known, _)| *known);
+        known.rev().find(|known| address.checked_sub(known.start).is_some_and(|offset| (offset as u64) < known.len))
     }
 
     /// Keeps pages for the driver and names them by a handle.
@@ -287,8 +400,9 @@ impl Resources {
         pages.is_some()
     }
 
-    /// Mappings and memory objects that the driver did not give back.
-    pub(crate) fn leftovers(&self) -> (usize, usize) {
-        (lock(&self.mappings).len(), lock(&self.contiguous).len())
+    /// Mappings, and the number of memory objects, that the driver did not give back.
+    pub(crate) fn leftovers(&self) -> (Vec<LeftMapping>, usize) {
+        let left = |&Mapping { len, physical, by, .. }: &Mapping| LeftMapping { len, physical, by };
+        (lock(&self.mappings).iter().map(left).collect(), lock(&self.contiguous).len())
     }
 }

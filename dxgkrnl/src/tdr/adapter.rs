@@ -7,6 +7,8 @@ use std::time::Duration;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
+use crate::config::TdrDebugMode;
+use crate::refusal::DriverAnswer;
 use crate::tdr_report::{TdrFate, TdrOutcome, TdrReason, TdrReport};
 use crate::vidsch::{Device, DeviceError, RenderAdapter, VidSch, Waiter};
 
@@ -38,7 +40,7 @@ impl Tdr {
         }
         let now = self.clock.now();
         let count = self.count_in(&mut lock(&self.resets), now);
-        if count > self.settings.limit_count {
+        if count > self.settings.limit_count && sch.timeouts().debug_mode() != TdrDebugMode::Always {
             self.fail(
                 STATUS_TIMEOUT,
                 format!(
@@ -72,6 +74,19 @@ impl Tdr {
         }
     }
 
+    /// True for STATUS_SUCCESS; whatever else one of the two functions answers stops the machine.
+    /// [d3dkmddi: DXGKDDI_RESETFROMTIMEOUT, DXGKDDI_RESTARTFROMTIMEOUT]
+    fn is_handled(&self, answer: DriverAnswer) -> bool {
+        let handled = answer.status() == STATUS_SUCCESS;
+        if !handled {
+            let page =
+                if answer.ddi() == "DxgkDdiResetFromTimeout" { "RESETFROMTIMEOUT" } else { "RESTARTFROMTIMEOUT" };
+            let told = format!("{answer}, and expected was STATUS_SUCCESS [d3dkmddi: DXGKDDI_{page}]");
+            self.fail(answer.status(), told);
+        }
+        handled
+    }
+
     /// Every device of the adapter.
     fn devices(&self) -> Vec<Arc<Device>> {
         let mut devices = lock(&self.devices);
@@ -95,8 +110,7 @@ impl Tdr {
             }
             std::thread::sleep(Duration::from_micros(50));
         };
-        report.live_dump = Some(ADAPTER_TIMEOUT);
-        report.debug_information = self.collect_debug_information(ADAPTER_TIMEOUT);
+        self.collect_debug_information(adapter, ADAPTER_TIMEOUT, report);
         if let Some(memory) = adapter.memory_manager() {
             memory.prepare_reset();
         }
@@ -105,8 +119,7 @@ impl Tdr {
         }
         let answer = self
             .within_delay("DxgkDdiResetFromTimeout", || adapter.miniport.reset_from_timeout(adapter.context().raw()));
-        if !answer.is_success() {
-            self.fail(answer.status(), answer.to_string());
+        if !self.is_handled(answer) {
             return false;
         }
         sch.abandon_packets();
@@ -116,8 +129,7 @@ impl Tdr {
         let answer = self.within_delay("DxgkDdiRestartFromTimeout", || {
             adapter.miniport.restart_from_timeout(adapter.context().raw())
         });
-        if !answer.is_success() {
-            self.fail(answer.status(), answer.to_string());
+        if !self.is_handled(answer) {
             return false;
         }
         // What is handed over from here on is not for the engines that were stopped: page tables may be written by the GPU.
@@ -126,6 +138,7 @@ impl Tdr {
             memory.end_reset();
         }
         adapter.flush_interrupts();
+        sch.nodes().iter().for_each(|node| node.state().end_adapter_reset());
         sch.hear_again();
         sch.renew_scheduling_logs();
         adapter.at_device_level(|| sch.timeouts().note_adapter_reset());

@@ -41,7 +41,8 @@ impl Tdr {
         let Some(_one) = self.begin_recovery(&adapter) else { return Aftermath::default() };
         // Reports that are on their way are heard before anybody is judged.
         adapter.flush_interrupts();
-        if self.verifier.is_stopped() || sch.timeouts().is_over(complaint) || !self.may_recover(sch, node, reason) {
+        if self.verifier.is_stopped() || sch.timeouts().is_over(complaint) || !self.may_recover(sch, Some(node), reason)
+        {
             return Aftermath::default();
         }
         let mut report = self.describe(sch, Some(node), reason);
@@ -64,8 +65,7 @@ impl Tdr {
             return self.keep_report(report);
         }
         report.responsive = self.ask_engine_status(&adapter, node);
-        report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
-        report.live_dump = Some(ENGINE_TIMEOUT);
+        self.collect_debug_information(&adapter, ENGINE_TIMEOUT, &mut report);
         let mut queues = queues_of_suspended_contexts(&adapter, node);
         let (works, named) = self.reset_and_resume(&adapter, node);
         if works && named.is_empty() {

@@ -205,6 +205,18 @@ impl Recovery for Tdr {
         self.reset(Waiter::Other, reason, resets);
     }
 
+    fn force(&self, node: Option<u32>) {
+        let Ok(adapter) = self.adapter() else { return };
+        let (sch, reason) = (adapter.vidsch(), TdrReason::Forced);
+        match node {
+            Some(node) => self.recover_from(Waiter::Other, &[sch.timeouts().complaint(node, reason)]),
+            None if self.may_recover(sch, None, reason) => {
+                self.reset(Waiter::Other, reason, sch.timeouts().adapter_resets());
+            }
+            None => {}
+        }
+    }
+
     fn resume_suspended(&self) {
         self.put_back_answered();
     }
@@ -328,10 +340,10 @@ impl Tdr {
     }
 
     /// True if recovery may go on; TdrLevel and TdrDebugMode decide. Notes a timeout that is not recovered from.
-    fn may_recover(&self, sch: &VidSch, node: u32, reason: TdrReason) -> bool {
-        match (self.settings.level, self.settings.debug_mode) {
+    fn may_recover(&self, sch: &VidSch, node: Option<u32>, reason: TdrReason) -> bool {
+        match (self.settings.level, sch.timeouts().debug_mode()) {
             (TdrLevel::Recover, TdrDebugMode::Ignore) => {
-                let mut report = self.describe(sch, Some(node), reason);
+                let mut report = self.describe(sch, node, reason);
                 report.outcome = TdrOutcome::Ignored;
                 self.keep(report);
                 false
@@ -339,7 +351,9 @@ impl Tdr {
             (TdrLevel::Recover, _) => true,
             (TdrLevel::Off, _) => false,
             (TdrLevel::BugCheck | TdrLevel::RecoverVga, _) => {
-                self.fail(STATUS_TIMEOUT, format!("node {node} timed out, and TdrLevel asks for a bugcheck: {reason}"));
+                let subject = node.map_or_else(|| "the adapter".to_owned(), |node| format!("node {node}"));
+                let told = format!("{subject} timed out, and TdrLevel asks for a bugcheck: {reason}");
+                self.fail(STATUS_TIMEOUT, told);
                 false
             }
         }
@@ -441,17 +455,30 @@ impl Tdr {
             queues: queues.chain(packets).collect(),
             blocked: Vec::new(),
             debug_information: Vec::new(),
+            collection_failed: None,
         }
     }
 
-    /// DxgkDdiCollectDbgInfo for a live dump. [d3dkmddi: DXGKARG_COLLECTDBGINFO]
-    fn collect_debug_information(&self, reason: u32) -> Vec<u8> {
-        let Ok(adapter) = self.adapter() else { return Vec::new() };
-        let collect = || adapter.collect_debug_information(reason, DEBUG_BYTES);
-        let mut buffer = self.within_delay("DxgkDdiCollectDbgInfo", collect).unwrap_or_default();
-        // Zeros at the end of the buffer, which the driver did not write, are cut off.
-        let filled = buffer.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        buffer.truncate(filled.next_multiple_of(8));
-        buffer
+    /// DxgkDdiCollectDbgInfo for the live dump `code`. A driver that has nothing to tell answers an error, and recovery goes on.
+    /// [d3dkmddi: DXGKDDI_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO]
+    fn collect_debug_information(&self, adapter: &RenderAdapter, code: u32, report: &mut TdrReport) {
+        report.live_dump = Some(code);
+        let collect = || adapter.collect_debug_information(code, DEBUG_BYTES);
+        match self.within_delay("DxgkDdiCollectDbgInfo", collect) {
+            Ok(mut buffer) => {
+                // Zeros at the end of the buffer, which the driver did not write, are cut off.
+                let filled = buffer.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                buffer.truncate(filled.next_multiple_of(8));
+                report.debug_information = buffer;
+            }
+            Err(failure) => {
+                report.collection_failed = Some(failure.status());
+                let documented = [STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL].contains(&failure.status());
+                let rule = "expected was STATUS_SUCCESS, STATUS_NO_MEMORY or STATUS_UNSUCCESSFUL";
+                let rule = if documented { "the report has nothing of the driver" } else { rule };
+                let told = failure.why().unwrap_or_default();
+                self.verifier.log(format!("{told} for Reason {code:#x}: {rule} [d3dkmddi: DXGKDDI_COLLECTDBGINFO]"));
+            }
+        }
     }
 }

@@ -72,8 +72,7 @@ impl Tdr {
         targets.push(ResetTarget { number, node, snapshot });
         // In the order of their ordinals. [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
         targets.sort_by_key(|target| target.number);
-        report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
-        report.live_dump = Some(ENGINE_TIMEOUT);
+        self.collect_debug_information(adapter, ENGINE_TIMEOUT, &mut report);
         *lock(&self.named) = Some(Vec::new());
         let mut aborted = Vec::new();
         let mut works = true;

@@ -1,5 +1,6 @@
 // UNSAFETY: calls a function that the driver handed out for an interface.
-//! Escapes: those that only a driver understands, which it gets by DxgkDdiEscape, and the one that the system knows, which has the driver build a command buffer for tests.
+//! Escapes: those that only a driver understands, which it gets by DxgkDdiEscape, the one that the system knows, which has the driver build a command buffer for tests,
+//! and those to timeout detection and recovery.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use crate::refusal::{DriverAnswer, Failure, refused};
 use crate::rundown::Used;
 use crate::vidsch::{Device, HwContext, HwQueue, PacketContext, RenderAdapter};
 
-use super::{enter_read_only, user};
+use super::power::where_needed;
+use super::{enter_read_only, tdr_control, user};
 
 /// Most private data of an escape, in bytes.
 const ESCAPE_MAX: u32 = 1 << 20;
@@ -271,7 +273,7 @@ fn known_escape(process: &Process, args: &D3DKMT_ESCAPE) -> Result<NTSTATUS, Fai
 
 /// Escapes of user mode to a driver. With `DriverKnownEscape` a test command buffer for a context or queue that was created for tests, where kernel-mode testing is on:
 /// STATUS_BUFFER_OVERFLOW with both sizes where a buffer is NULL or too small. Without it the driver's DxgkDdiEscape gets the private data, and user mode gets back what that
-/// has written, unless it answered an error.
+/// has written, unless it answered an error. D3DKMT_ESCAPE_TDRDBGCTRL forces a timeout, which is recovered from when this returns, or sets TdrDebugMode, where TdrTestMode is 1.
 ///
 /// Errors: STATUS_INVALID_HANDLE; STATUS_INVALID_PARAMETER for sizes above the limits, unknown flags, a context that is not for tests or of another device, and commands that
 /// the driver refuses; STATUS_NOT_SUPPORTED for escapes of other types or flags, where the driver has no DxgkDdiEscape, and where the feature is off or the node builds none;
@@ -283,10 +285,15 @@ fn known_escape(process: &Process, args: &D3DKMT_ESCAPE) -> Result<NTSTATUS, Fai
 pub unsafe extern "win64" fn D3DKMTEscape(args: *const D3DKMT_ESCAPE) -> NTSTATUS {
     enter_read_only("D3DKMTEscape", args, |process, args| {
         let adapter = process.get_adapter(args.hAdapter)?;
-        if args.Type != D3DKMT_ESCAPETYPE::D3DKMT_ESCAPE_DRIVERPRIVATE {
-            let why = format!("Type is {}: of the types of escapes there is D3DKMT_ESCAPE_DRIVERPRIVATE", args.Type.0);
-            return Err(refused(STATUS_NOT_SUPPORTED, why));
+        match args.Type {
+            D3DKMT_ESCAPETYPE::D3DKMT_ESCAPE_DRIVERPRIVATE => {}
+            D3DKMT_ESCAPETYPE::D3DKMT_ESCAPE_TDRDBGCTRL => return tdr_control::control(&adapter.adapter, args),
+            D3DKMT_ESCAPETYPE(other) => {
+                let rule = "of the types of escapes there are D3DKMT_ESCAPE_DRIVERPRIVATE and D3DKMT_ESCAPE_TDRDBGCTRL";
+                return Err(refused(STATUS_NOT_SUPPORTED, format!("Type is {other}: {rule}")));
+            }
         }
+        let _powered = where_needed(process, || true);
         if args.Flags == D3DDDI_ESCAPEFLAGS::new().with_DriverKnownEscape(true) {
             return known_escape(process, args);
         }

@@ -31,6 +31,7 @@ pub(crate) mod share;
 mod statistics;
 mod sync;
 mod sync_file;
+mod tdr_control;
 mod update;
 pub(crate) mod user;
 

@@ -84,6 +84,8 @@ const NEEDS: &[(&str, Need)] = &[
     // Fences may have their values in memory of the device, and work that was unfinished when it went to D3 may wait for them.
     ("D3DKMTSignalSynchronizationObjectFromCpu", Need::Depends),
     ("D3DKMTWaitForSynchronizationObjectFromCpu", Need::Own),
+    // A forced timeout waits until nobody is in the driver; what is for the driver is inside.
+    ("D3DKMTEscape", Need::Depends),
     // It waits for a function of user mode, which may call thunks.
     ("D3DKMTUnregisterTrimNotification", Need::Own),
     ("D3DKMTUnregisterBudgetChangeNotification", Need::Own),

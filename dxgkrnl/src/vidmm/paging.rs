@@ -9,7 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::ddi_buffer::DdiBuffer;
-use crate::vidmm::driver::{Operation, building};
+use crate::vidmm::driver::Operation;
 use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::location::Location;
 use crate::vidmm::memory::Memory;
@@ -18,7 +18,6 @@ use crate::vidmm::paging_work::{Batch, Buffer, PagingFence, PagingNode, Pending,
 use crate::vidmm::request::MemoryRequest;
 use crate::vidmm::table::Table;
 use crate::vidmm::va_space::{Access, Mapping, Source};
-use nt::bugcheck::Bugcheck;
 use nt::page::PAGE_SIZE;
 use nt::range::RangeAllocator;
 

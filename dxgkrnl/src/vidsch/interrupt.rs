@@ -278,7 +278,7 @@ impl VidSch {
         };
         let device = {
             let mut state = state.state();
-            if state.fences.is_abandoned() {
+            if state.fences.is_abandoned() || state.in_flight(fence).is_none() && state.is_given_up(fence) {
                 return Ok(());
             }
             let device = state.in_flight(fence).map(|packet| packet.device().cloned());

@@ -102,7 +102,7 @@ pub use signalled::FenceReports;
 pub(crate) use software_queue::Commands;
 pub(crate) use sync_file::SyncFile;
 pub(crate) use sync_object::SyncObject;
-pub(crate) use timeouts::{Complaint, Recovery, Subject};
+pub(crate) use timeouts::{Complaint, Recovery, Subject, Timeouts};
 pub(crate) use update_queue::{Request as UpdateRequest, UpdateQueue};
 
 use call_mapping::CallMappings;
@@ -116,7 +116,6 @@ use report::Limits;
 use scheduling_log::SchedulingLogs;
 use signalled::Names;
 use storage::Storage;
-use timeouts::Timeouts;
 use worker::{Work, Worker};
 
 /// Most private data that a thunk may hand through to the driver, in bytes.

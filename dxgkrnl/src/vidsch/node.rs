@@ -25,6 +25,7 @@ use crate::fence::{InvalidFence, PacketFences};
 
 use preemption::Preempting;
 pub(super) use preemption::{InvalidPreemption, Standing, Stood, TakenOff, Verdict};
+use reset::GivenUp;
 pub(crate) use reset::{Aborted, Snapshot, Suspects};
 
 /// Render packets that the hardware has at a time: one runs, one is ready to follow.
@@ -140,6 +141,8 @@ pub(crate) struct NodeState {
     probing: Option<(u32, Duration)>,
     /// The engine is being reset: nothing is handed over, and what it says is not heard.
     held: bool,
+    /// Packets and preemption that the driver may report although they count as complete.
+    given_up: GivenUp,
     /// Render packets stay where they are.
     paused: bool,
     /// The oldest packet on the hardware while others wait for the node, and since when.
@@ -166,6 +169,7 @@ impl NodeState {
             evicting: false,
             probing: None,
             held: false,
+            given_up: GivenUp::default(),
             paused: false,
             slice: None,
             finished: Vec::new(),
@@ -192,6 +196,7 @@ impl NodeState {
     /// The node starts over: every packet counts as done. Those to come run.
     pub(crate) fn start_over(&mut self) {
         self.fences.start_over();
+        self.give_up();
         self.end_everything();
     }
 
@@ -325,7 +330,7 @@ impl NodeState {
             return Ok(());
         }
         if self.in_flight(id).is_none() {
-            return Err(self.fences.invalid(id));
+            return if self.is_given_up(id) { Ok(()) } else { Err(self.fences.invalid(id)) };
         }
         self.fences.complete(id)?;
         self.standing = 0;

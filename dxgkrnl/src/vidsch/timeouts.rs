@@ -15,6 +15,7 @@ use crate::platform::Platform;
 use crate::tdr_report::{TdrReason, TdrReport};
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
+use nt::lock::{Mutex, lock};
 
 use super::deadline::{Deadline, Waiter};
 use super::hw_context::HwContext;
@@ -50,6 +51,9 @@ pub(crate) trait Recovery: Send + Sync {
     /// Resets the adapter, unless it was reset more often than `resets`. Called with nothing held.
     fn reset_adapter(&self, reason: TdrReason, resets: u64);
 
+    /// Recovers from a timeout of the engine of `node`, or of the whole adapter, that a program asks for. Called with nothing held.
+    fn force(&self, node: Option<u32>);
+
     /// Resumes the contexts that the watchdog had suspended and that have left their engines.
     fn resume_suspended(&self);
 
@@ -81,6 +85,8 @@ pub(crate) trait Recovery: Send + Sync {
 /// Settings, clock and counters of timeout detection and recovery on one adapter.
 pub(crate) struct Timeouts {
     settings: TdrSettings,
+    /// TdrDebugMode, as programs have set it.
+    debug_mode: Mutex<TdrDebugMode>,
     clock: Clock,
     /// Nodes between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine, a bit each. Written at device level.
     silent: AtomicU64,
@@ -128,6 +134,7 @@ impl Timeouts {
     pub(super) fn new(machine: &Platform, recovery: Arc<dyn Recovery>) -> Self {
         Self {
             settings: machine.config().tdr,
+            debug_mode: Mutex::new(machine.config().tdr.debug_mode),
             clock: machine.config().clock.clone(),
             silent: AtomicU64::new(0),
             engine_resets: [const { AtomicU64::new(0) }; NODES],
@@ -156,8 +163,23 @@ impl Timeouts {
 
     /// How often one packet may be lost; `None` where nothing is made of timeouts.
     pub(crate) fn limit_of_losses(&self) -> Option<u32> {
-        let acts = self.settings.level == TdrLevel::Recover && self.settings.debug_mode != TdrDebugMode::Ignore;
+        let acts = self.settings.level == TdrLevel::Recover && self.debug_mode() != TdrDebugMode::Ignore;
         acts.then_some(self.settings.limit_count)
+    }
+
+    /// TdrDebugMode, as it is now.
+    pub(crate) fn debug_mode(&self) -> TdrDebugMode {
+        *lock(&self.debug_mode)
+    }
+
+    /// Sets TdrDebugMode until the adapter stops.
+    pub(crate) fn set_debug_mode(&self, mode: TdrDebugMode) {
+        *lock(&self.debug_mode) = mode;
+    }
+
+    /// The settings of the machine.
+    pub(crate) fn settings(&self) -> &TdrSettings {
+        &self.settings
     }
 
     /// TdrDelay: the time within which an engine has to end or preempt a context's work.

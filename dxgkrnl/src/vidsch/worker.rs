@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nt::lock::{Mutex, lock};
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
 
 use crate::vidsch::{Device, DeviceError, RenderAdapter};
 
@@ -31,6 +32,8 @@ pub(super) enum Work {
     PutBack,
     /// The adapter is to be reset, unless it was reset more often than so.
     ResetAdapter(TdrReason, u64),
+    /// A program asks for a timeout of the engine of a node, or of the adapter, and waits until it is recovered from.
+    Force(Option<u32>, Sender<()>),
     /// The reason for which the queue waited is gone: its next submissions are examined.
     Advance(Weak<HwQueue>),
     /// A packet of a context is done, or what held it over.
@@ -157,6 +160,11 @@ fn do_work(sch: &Arc<VidSch>, adapter: &RenderAdapter, work: Work) {
         Work::Recover(complaint) => sch.recovery().recover(&[complaint]),
         Work::PutBack => sch.recovery().resume_suspended(),
         Work::ResetAdapter(reason, resets) => sch.recovery().reset_adapter(reason, resets),
+        Work::Force(node, done) => {
+            sch.recovery().force(node);
+            // Whoever asked waits for this.
+            let _ = done.send(());
+        }
         Work::Advance(queue) => {
             let _powered = gate.enter(&adapter.machine);
             if let Some(queue) = queue.upgrade() {
@@ -199,6 +207,16 @@ impl VidSch {
     /// Has the worker thread reset the adapter, unless it was reset more often than `resets`.
     pub(crate) fn reset_adapter_soon(&self, reason: TdrReason, resets: u64) {
         self.worker.add(Work::ResetAdapter(reason, resets));
+    }
+
+    /// Has the worker thread recover from a timeout that a program asks for, and waits until it has. The caller is not inside the power gate.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED for a scheduler that has stopped.
+    pub(crate) fn force_timeout(&self, node: Option<u32>) -> Result<(), NTSTATUS> {
+        let (send, done) = channel();
+        self.worker.add(Work::Force(node, send));
+        done.recv().map_err(|_| STATUS_DEVICE_REMOVED)
     }
 
     /// Has the worker thread resume the contexts that the watchdog had suspended and that have left their engines: one may have, or the device is

@@ -20,6 +20,7 @@ mod processes;
 mod questions;
 mod refusals;
 mod starts;
+mod timeouts;
 
 use dxgkrnl::{Process, thunks};
 use minimal::queue::call;

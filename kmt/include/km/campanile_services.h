@@ -439,7 +439,18 @@ NTSYSAPI PVOID NTAPI MmAllocateContiguousMemory(SIZE_T NumberOfBytes, PHYSICAL_A
 NTSYSAPI PVOID NTAPI MmAllocateContiguousMemorySpecifyCache(SIZE_T NumberOfBytes, PHYSICAL_ADDRESS LowestAcceptableAddress,
                                                             PHYSICAL_ADDRESS HighestAcceptableAddress,
                                                             PHYSICAL_ADDRESS BoundaryAddressMultiple, MEMORY_CACHING_TYPE CacheType);
+/* Which node of memory is preferred; MM_ANY_NODE_OK: any. */
+typedef ULONG NODE_REQUIREMENT;
+NTSYSAPI PVOID NTAPI MmAllocateContiguousMemorySpecifyCacheNode(SIZE_T NumberOfBytes, PHYSICAL_ADDRESS LowestAcceptableAddress,
+                                                                PHYSICAL_ADDRESS HighestAcceptableAddress,
+                                                                PHYSICAL_ADDRESS BoundaryAddressMultiple,
+                                                                MEMORY_CACHING_TYPE CacheType, NODE_REQUIREMENT PreferredNode);
+NTSYSAPI PVOID NTAPI MmAllocateContiguousNodeMemory(SIZE_T NumberOfBytes, PHYSICAL_ADDRESS LowestAcceptableAddress,
+                                                    PHYSICAL_ADDRESS HighestAcceptableAddress,
+                                                    PHYSICAL_ADDRESS BoundaryAddressMultiple, ULONG Protect,
+                                                    NODE_REQUIREMENT PreferredNode);
 NTSYSAPI VOID NTAPI MmFreeContiguousMemory(PVOID BaseAddress);
+NTSYSAPI VOID NTAPI MmFreeContiguousMemorySpecifyCache(PVOID BaseAddress, SIZE_T NumberOfBytes, MEMORY_CACHING_TYPE CacheType);
 NTSYSAPI PVOID NTAPI MmMapIoSpace(PHYSICAL_ADDRESS PhysicalAddress, SIZE_T NumberOfBytes, MEMORY_CACHING_TYPE CacheType);
 NTSYSAPI PVOID NTAPI MmMapIoSpaceEx(PHYSICAL_ADDRESS PhysicalAddress, SIZE_T NumberOfBytes, ULONG Protect);
 NTSYSAPI VOID NTAPI MmUnmapIoSpace(PVOID BaseAddress, SIZE_T NumberOfBytes);

@@ -100,6 +100,9 @@ typedef enum _DEVICE_REGISTRY_PROPERTY {
 #define PAGE_NOCACHE 0x200
 #define PAGE_WRITECOMBINE 0x400
 
+/* PreferredNode of MmAllocateContiguousNodeMemory. */
+#define MM_ANY_NODE_OK 0x80000000
+
 /* The address of a list that is mapped or of pool, or that of a new mapping; NULL if there is none. */
 static inline PVOID MmGetSystemAddressForMdlSafe(PMDL Mdl, ULONG Priority)
 {

@@ -102,7 +102,20 @@ pub trait Bus: Send + Sync {
     /// The function has fewer vectors, or the adaptor cannot set them up.
     fn connect_interrupts(&self, vectors: u16, sink: Arc<dyn InterruptSink>) -> io::Result<()>;
 
-    /// Disables message interrupts; when the call returns, no message is under way.
+    /// Sends the line-based interrupt of the function to `sink`, as message 0, until [`Bus::disconnect_interrupts`]. It is level-triggered, and masked by what is sent
+    /// until [`Bus::unmask_line`].
+    ///
+    /// # Errors
+    /// Unsupported where the adaptor has no lines; it cannot set one up.
+    fn connect_line(&self, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
+        let _ = sink;
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this bus has no line-based interrupts"))
+    }
+
+    /// The interrupt routine has run for the line: one that the function asserts still is sent again.
+    fn unmask_line(&self) {}
+
+    /// Disables interrupts; when the call returns, none is under way.
     fn disconnect_interrupts(&self);
 
     /// Returns when every message that the function sent before has reached the sink. On PCI Express the answer to a read pushes the messages

@@ -83,6 +83,14 @@ impl Bus for Removable {
         self.bus.connect_interrupts(vectors, Arc::new(Messages { sink, gone: Arc::clone(&self.gone) }))
     }
 
+    fn connect_line(&self, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
+        self.bus.connect_line(Arc::new(Messages { sink, gone: Arc::clone(&self.gone) }))
+    }
+
+    fn unmask_line(&self) {
+        self.there().into_iter().for_each(|bus| bus.unmask_line());
+    }
+
     fn disconnect_interrupts(&self) {
         self.bus.disconnect_interrupts();
     }

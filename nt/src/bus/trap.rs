@@ -85,12 +85,18 @@ impl TrapRange {
     pub fn address(&self) -> *mut c_void {
         std::ptr::with_exposed_provenance_mut(self.base)
     }
+
+    /// Accesses end here; the addresses stay reserved as long as this object.
+    pub fn end(&self) {
+        let Some(arena) = ARENA.get() else { return };
+        arena.targets.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.base);
+    }
 }
 
 impl Drop for TrapRange {
     fn drop(&mut self) {
+        self.end();
         let Some(arena) = ARENA.get() else { return };
-        arena.targets.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.base);
         lock(&arena.free).release((self.base - arena.base) as u64, self.reserved);
     }
 }

@@ -31,6 +31,18 @@ impl Driver {
         self.pool().free_block(block, tag).map_err(|misuse| self.told(misuse))
     }
 
+    /// MmFreeContiguousMemory, which the instruction at `from` calls.
+    pub(crate) fn free_contiguous(&self, address: usize, from: usize) -> Result<(), Bugcheck> {
+        self.contiguous().release(address, from).map_err(|misuse| match misuse.bugcheck.code {
+            // The place is that where the block was freed first.
+            Bugcheck::BAD_POOL_CALLER => {
+                let since = self.begun(misuse.from);
+                Bugcheck { reason: format!("{}{since}", misuse.bugcheck.reason), ..misuse.bugcheck }
+            }
+            _ => self.told(misuse),
+        })
+    }
+
     /// The bug check for a misuse of pool, with the place where the block was asked for.
     fn told(&self, Misuse { mut bugcheck, from }: Misuse) -> Bugcheck {
         if let Some(place) = self.place(from) {
@@ -176,9 +188,17 @@ impl Driver {
 
     /// Memory that devices reach, and handles of the registry.
     fn check_counted(&self) {
-        let contiguous = self.contiguous_blocks();
+        if let Err(misuse) = self.contiguous().check() {
+            self.verifier().raise(self.told(misuse));
+        }
+        let (contiguous, from) = self.contiguous().outstanding();
         if contiguous != 0 {
-            self.leaked(contiguous as u64, 0, &format!("{contiguous} block(s) of contiguous memory"));
+            let what = format!("{contiguous} block(s) of contiguous memory, of which the first was asked for");
+            self.leaked(contiguous as u64, from, &what);
+        }
+        let listed = self.listed_blocks();
+        if listed != 0 {
+            self.leaked(listed as u64, 0, &format!("{listed} block(s) of pages of MmAllocatePagesForMdlEx"));
         }
         let keys = self.keys().count();
         if let Some((key, from)) = self.keys().first() {

@@ -293,7 +293,7 @@ pub fn stop(bugcheck: Bugcheck) -> ! {
 
 /// The instruction of the image that called the service which this thread is in: an address inside of it, or 0 if no image called. For services on the
 /// image's stack.
-pub(crate) fn calling_instruction() -> usize {
+pub fn calling_instruction() -> usize {
     calling().map_or(0, |caller| caller.instruction)
 }
 

@@ -30,8 +30,8 @@ const GUARD: usize = 16;
 const FRESH: u8 = 0xa5;
 const FREED: u8 = 0xdf;
 const GUARD_BYTE: u8 = 0xfb;
-/// Fills what a special block leaves of its pages.
-const SLOP: u8 = 0xed;
+/// Fills what a special block, and a block of contiguous memory, leaves of its pages.
+pub(crate) const SLOP: u8 = 0xed;
 /// Bytes between an address of special pool and a block that it may have been meant for.
 const ADJACENT: usize = 2 * PAGE;
 /// The most released ordinary blocks in quarantine, and the most bytes of them.
@@ -157,7 +157,7 @@ pub fn tag_name(tag: u32) -> String {
 }
 
 /// Position of the first byte that is another.
-fn first_other(bytes: &[u8], pattern: u8) -> Option<usize> {
+pub(crate) fn first_other(bytes: &[u8], pattern: u8) -> Option<usize> {
     const WORD: usize = size_of::<u64>();
     let words = bytes.chunks_exact(WORD);
     let same = words.take_while(|word| **word == [pattern; WORD]).count() * WORD;

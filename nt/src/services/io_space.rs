@@ -8,8 +8,8 @@ use wddm_ddi::types::PHYSICAL_ADDRESS;
 
 use super::{caller, irql_too_high};
 use crate::bugcheck::Bugcheck;
-use crate::driver::Export;
-use crate::driver_call::{on_host_stack, stop};
+use crate::driver::{Export, MapCall};
+use crate::driver_call::{calling_instruction, on_host_stack, stop};
 use crate::irql;
 
 pub(super) const EXPORTS: &[Export] = &[
@@ -26,10 +26,10 @@ fn map(service: &'static str, address: PHYSICAL_ADDRESS, bytes: usize) -> *mut c
     if bytes == 0 {
         stop(Bugcheck::fatal(format!("{service} of 0 bytes at {:#x}", address.QuadPart)));
     }
-    let driver = caller(service);
+    let (driver, by) = (caller(service), MapCall { service, from: calling_instruction() });
     let found = on_host_stack(|| {
         let mut spaces = driver.io_spaces().into_iter();
-        spaces.find_map(|space| space.map(address.QuadPart as u64, bytes as u64))
+        spaces.find_map(|space| space.map(address.QuadPart as u64, bytes as u64, by))
     });
     found.map_or(std::ptr::null_mut(), std::ptr::with_exposed_provenance_mut)
 }
@@ -54,9 +54,19 @@ extern "win64" fn mm_unmap_io_space(base: *mut c_void, _bytes: usize) {
     if irql::current() > DISPATCH_LEVEL {
         stop(irql_too_high(NAME, base.addr() as u64));
     }
-    let driver = caller(NAME);
-    if !on_host_stack(|| driver.io_spaces().iter().any(|space| space.unmap(base.addr()))) {
-        stop(Bugcheck::fatal(format!("{NAME} of {base:p}, which is no mapping of MmMapIoSpace")));
+    let (driver, by) = (caller(NAME), MapCall { service: NAME, from: calling_instruction() });
+    let ended = on_host_stack(|| {
+        if driver.io_spaces().iter().any(|space| space.unmap(base.addr(), by)) {
+            return Ok(());
+        }
+        let before = driver.unmapped_at(base.addr()).map_or_else(String::new, |known| {
+            let place = driver.place(known.by.from).map_or_else(String::new, |place| format!(" in {place}"));
+            format!(": {} has unmapped it{place}", known.by.service)
+        });
+        Err(Bugcheck::fatal(format!("{NAME} of {base:p}, which is no mapping of MmMapIoSpace{before}")))
+    });
+    if let Err(bugcheck) = ended {
+        stop(bugcheck);
     }
 }
 
@@ -65,7 +75,7 @@ mod tests {
     use std::sync::{Arc, Weak};
 
     use super::*;
-    use crate::driver::{Driver, IoSpace};
+    use crate::driver::{Driver, IoSpace, Unmapped};
     use crate::driver_call;
     use crate::lock::{Innermost, Mutex};
 
@@ -74,18 +84,25 @@ mod tests {
     struct Page(Mutex<u32, Innermost>);
 
     impl IoSpace for Page {
-        fn map(&self, address: u64, len: u64) -> Option<usize> {
+        fn map(&self, address: u64, len: u64, by: MapCall) -> Option<usize> {
+            assert!(by.service.starts_with("MmMapIoSpace"));
             (address >= 0x1000 && address.checked_add(len)? <= 0x2000).then(|| {
                 *self.0.lock() += 1;
                 address as usize + 0x6000
             })
         }
 
-        fn unmap(&self, address: usize) -> bool {
+        fn unmap(&self, address: usize, by: MapCall) -> bool {
+            assert_eq!(by.service, "MmUnmapIoSpace");
             let mut mapped = self.0.lock();
             let known = (0x7000..0x8000).contains(&address) && *mapped != 0;
             *mapped -= u32::from(known);
             known
+        }
+
+        fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
+            let by = MapCall { service: "MmUnmapIoSpace", from: 0 };
+            (address == 0x9000).then_some(Unmapped { start: 0x9000, len: 0x1000, physical: 0x1000, by })
         }
     }
 
@@ -115,6 +132,16 @@ mod tests {
         assert_eq!((*page.0.lock(), driver.verifier().bugcheck()), (0, None));
         drop(page);
         driver_call::run(&driver, "a function", || assert!(mm_map_io_space(at(0x1000), 8, 0).is_null())).0.unwrap();
+    }
+
+    #[test]
+    fn a_mapping_that_is_ended_twice_is_told_with_the_call_that_ended_it_first() {
+        let (driver, page) = (Driver::for_tests("mapper"), Arc::new(Page::default()));
+        let space: Weak<Page> = Arc::downgrade(&page);
+        driver.add_io_space(space);
+        driver_call::run(&driver, "a function", || mm_unmap_io_space(std::ptr::without_provenance_mut(0x9000), 8));
+        let bugcheck = driver.verifier().bugcheck().expect("the machine stops");
+        assert!(bugcheck.reason.contains("which is no mapping of MmMapIoSpace: MmUnmapIoSpace has unmapped it"));
     }
 
     #[test]

@@ -5,13 +5,13 @@
 
 use std::ffi::c_void;
 
-use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, POOL_FLAG_NON_PAGED};
+use wddm_ddi::nt::{DISPATCH_LEVEL, POOL_FLAG_NON_PAGED};
 use wddm_ddi::types::MDL;
 
 use super::exceptions::STATUS_ACCESS_VIOLATION;
 use super::memory::{field, get, put};
 use super::misc::ps_get_current_process;
-use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag, irql_too_high};
+use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{Driver, Export};
 use crate::driver_call::{bad_pointer, on_host_stack, raise, stop};
@@ -33,9 +33,6 @@ pub(super) const EXPORTS: &[Export] = &[
     ("MmMapLockedPagesSpecifyCache", || mm_map_locked_pages_specify_cache as *const () as usize),
     ("MmUnmapLockedPages", || mm_unmap_locked_pages as *const () as usize),
     ("MmIsAddressValid", || mm_is_address_valid as *const () as usize),
-    ("MmAllocateContiguousMemory", || mm_allocate_contiguous_memory as *const () as usize),
-    ("MmAllocateContiguousMemorySpecifyCache", || mm_allocate_contiguous_specify_cache as *const () as usize),
-    ("MmFreeContiguousMemory", || mm_free_contiguous_memory as *const () as usize),
     ("MmAllocatePagesForMdl", || mm_allocate_pages_for_mdl as *const () as usize),
     ("MmAllocatePagesForMdlEx", || mm_allocate_pages_for_mdl_ex as *const () as usize),
     ("MmFreePagesFromMdl", || mm_free_pages_from_mdl as *const () as usize),
@@ -168,7 +165,7 @@ fn fill(service: &'static str, mdl: *mut c_void) {
     let mut outside = None;
     for index in 0..pages(address, length) {
         let page = start + index * PAGE;
-        let physical = driver.ram().and_then(|ram| ram.physical_address(page));
+        let physical = driver.physical_address(page);
         if physical.is_none() {
             outside = outside.or(Some(page));
         }
@@ -302,50 +299,6 @@ extern "win64" fn mm_is_address_valid(address: *const u8) -> u8 {
     guarded::probe(address, 1).is_ok().into()
 }
 
-extern "win64" fn mm_allocate_contiguous_memory(bytes: usize, highest: u64) -> *mut c_void {
-    mm_allocate_contiguous_specify_cache(bytes, 0, highest, 0, 0)
-}
-
-/// NULL if there is no such memory. The contents are undefined.
-extern "win64" fn mm_allocate_contiguous_specify_cache(
-    bytes: usize,
-    lowest: u64,
-    highest: u64,
-    boundary: u64,
-    _cache: u32,
-) -> *mut c_void {
-    const NAME: &str = "MmAllocateContiguousMemory";
-    if irql::current() > DISPATCH_LEVEL {
-        stop(irql_too_high(NAME, 0));
-    }
-    let driver = caller(NAME);
-    let size = bytes as u64;
-    // Aligned to its size rounded up, a block crosses no boundary that it fits in.
-    let align = if boundary == 0 { Some(PAGE_SIZE) } else { size.checked_next_power_of_two() };
-    let fits = size != 0 && (boundary == 0 || (boundary.is_power_of_two() && boundary >= size));
-    let found = on_host_stack(|| {
-        if driver.pool().fails_now() {
-            return None;
-        }
-        let pages = driver.ram()?.allocate(size, align.filter(|_| fits)?.max(PAGE_SIZE))?;
-        let inside = pages.address() >= lowest && pages.address() + size - 1 <= highest;
-        inside.then(|| driver.keep_contiguous(pages))
-    });
-    std::ptr::with_exposed_provenance_mut(found.unwrap_or(0))
-}
-
-extern "win64" fn mm_free_contiguous_memory(address: *mut c_void) {
-    const NAME: &str = "MmFreeContiguousMemory";
-    if irql::current() > APC_LEVEL {
-        stop(irql_too_high(NAME, address.addr() as u64));
-    }
-    let driver = caller(NAME);
-    if !on_host_stack(|| driver.release_contiguous(address.addr())) {
-        let reason = format!("{NAME} of {address:p}, which is not memory of MmAllocateContiguousMemory");
-        stop(Bugcheck::new(Bugcheck::BAD_POOL_CALLER, [0x46, address.addr() as u64, 0, 0], reason));
-    }
-}
-
 extern "win64" fn mm_allocate_pages_for_mdl(low: u64, high: u64, skip: u64, total: usize) -> *mut c_void {
     const MM_CACHED: u32 = 1;
     mm_allocate_pages_for_mdl_ex(low, high, skip, total, MM_CACHED, 0)
@@ -401,12 +354,12 @@ extern "win64" fn mm_allocate_pages_for_mdl_ex(
             pages.zero();
         }
         let bytes = pages.len();
-        Some((driver.keep_contiguous(pages), bytes))
+        Some((driver.keep_listed(pages), bytes))
     });
     let Some((address, bytes)) = block else { return std::ptr::null_mut() };
     let mdl = io_allocate_mdl(address, bytes as u32, 0, 0, std::ptr::null_mut());
     if mdl.is_null() {
-        on_host_stack(|| driver.release_contiguous(address));
+        on_host_stack(|| driver.release_listed(address));
         return mdl;
     }
     fill(NAME, mdl);
@@ -425,7 +378,7 @@ extern "win64" fn mm_free_pages_from_mdl(mdl: *mut c_void) {
         misused(FREED_MAPPED, mdl, (flags, 0), reason);
     }
     let address = range(NAME, mdl).0;
-    if flags & LOCKED == 0 || !on_host_stack(|| driver.release_contiguous(address)) {
+    if flags & LOCKED == 0 || !on_host_stack(|| driver.release_listed(address)) {
         let reason = format!("{NAME} of list {mdl:p}, which MmAllocatePagesForMdlEx did not return, or twice");
         misused(UNLOCKED_UNLOCKED, mdl, (flags, 0), reason);
     }

@@ -6,6 +6,7 @@
 mod bitmap;
 mod bug_checks;
 mod cm;
+mod contiguous;
 mod conversions;
 mod crt;
 mod debug;
@@ -105,6 +106,7 @@ const EXPORTS: &[&[Export]] = &[
     cm::EXPORTS,
     files::EXPORTS,
     io::EXPORTS,
+    contiguous::EXPORTS,
     io_space::EXPORTS,
     debug::EXPORTS,
     device_properties::EXPORTS,
@@ -342,12 +344,12 @@ pub fn nanoseconds() -> u64 {
 }
 
 unsafe extern "win64" fn mm_get_physical_address(address: *mut c_void) -> PHYSICAL_ADDRESS {
-    let physical = driver_call::current().and_then(|driver| driver.ram()?.physical_address(address.addr()));
+    let physical = driver_call::current().and_then(|driver| driver.physical_address(address.addr()));
     match physical.and_then(|physical| i64::try_from(physical).ok()) {
         Some(physical) => LARGE_INTEGER { QuadPart: physical },
         // Pool lies outside the memory that devices reach, so the answer would only mislead.
         None => stop(Bugcheck::fatal(format!(
-            "MmGetPhysicalAddress of {address:p}, which is not memory of DxgkCbAllocateContiguousMemory"
+            "MmGetPhysicalAddress of {address:p}, which is not memory of MmAllocateContiguousMemory, MmAllocatePagesForMdlEx or DxgkCbAllocateContiguousMemory"
         ))),
     }
 }

@@ -300,6 +300,8 @@ pub(super) const DECLARED: &[Declared] = &[
     structure!(D3DKMT_SUBMITCOMMANDTOHWQUEUE, [(hHwQueue, "D3DKMT_HANDLE"), (HwQueueProgressFenceId, "u64"), (CommandBuffer, "D3DGPU_VIRTUAL_ADDRESS"), (CommandLength, "u32"), (PrivateDriverDataSize, "u32"), (pPrivateDriverData, "*mut c_void"), (NumPrimaries, "u32"), (WrittenPrimaries, "*mut D3DKMT_HANDLE")]),
     structure!(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE, [(Flags, "D3DDDICB_SIGNALFLAGS"), (BroadcastHwQueueCount, "u32"), (BroadcastHwQueueArray, "*mut D3DKMT_HANDLE"), (ObjectCount, "u32"), (ObjectHandleArray, "*mut D3DKMT_HANDLE"), (FenceValueArray, "*mut u64")]),
     structure!(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE, [(hHwQueue, "D3DKMT_HANDLE"), (ObjectCount, "u32"), (ObjectHandleArray, "*mut D3DKMT_HANDLE"), (FenceValueArray, "*mut u64")]),
+    values!(D3DKMT_TDRDBGCTRLTYPE, [D3DKMT_TDRDBGCTRLTYPE_FORCETDR, D3DKMT_TDRDBGCTRLTYPE_DISABLEBREAK, D3DKMT_TDRDBGCTRLTYPE_ENABLEBREAK, D3DKMT_TDRDBGCTRLTYPE_UNCONDITIONAL, D3DKMT_TDRDBGCTRLTYPE_VSYNCTDR, D3DKMT_TDRDBGCTRLTYPE_GPUTDR, D3DKMT_TDRDBGCTRLTYPE_FORCEDODTDR, D3DKMT_TDRDBGCTRLTYPE_FORCEDODVSYNCTDR, D3DKMT_TDRDBGCTRLTYPE_ENGINETDR]),
+    structure!(D3DKMT_TDRDBGCTRL_ESCAPE, [(TdrControl, "D3DKMT_TDRDBGCTRLTYPE"), (NodeOrdinal, "u32")]),
     structure!(D3DKMT_TRACKEDWORKLOAD_SUPPORT, [(PhysicalAdapterIndex, "u32"), (EngineType, "DXGK_ENGINE_TYPE"), (Support, "i32")]),
     structure!(D3DKMT_TRIMNOTIFICATION, [(Context, "*mut c_void"), (Flags, "D3DDDI_TRIMRESIDENCYSET_FLAGS"), (NumBytesToTrim, "u64")]),
     structure!(D3DKMT_TRIMPROCESSCOMMITMENT, [(cbSize, "u32"), (hProcess, "HANDLE"), (Flags, "D3DKMT_TRIMPROCESSCOMMITMENT_FLAGS"), (DecommitRequested, "u64"), (NumBytesDecommitted, "u64")]),

@@ -106,6 +106,15 @@ impl BusChoice {
         matches!(self, Self::Sockets(_) | Self::Functions(_))
     }
 
+    /// Number of functions that are named one by one, each of which a machine gets; 0 for a bus that has as many as are asked for.
+    pub(super) fn named(&self) -> usize {
+        match self {
+            Self::Sockets(sockets) => sockets.len(),
+            Self::Functions(functions) => functions.len(),
+            Self::Direct | Self::Served | Self::Process(_) => 0,
+        }
+    }
+
     /// True if an access to a register is a message to a server and back, which takes about a thousand times as long as a load.
     pub fn is_by_messages(&self) -> bool {
         matches!(self, Self::Served | Self::Process(_) | Self::Sockets(_))

@@ -102,14 +102,14 @@ pub fn check_drivers() -> Result<(), SetupError> {
 /// As [`System::boot`], as far as it is about these GPUs.
 pub fn check_bus(options: &SystemOptions) -> Result<(), SetupError> {
     let choice = bus(options)?;
-    let places = match choice {
-        BusChoice::Sockets(sockets) => sockets.len(),
-        BusChoice::Functions(functions) => functions.len(),
-        BusChoice::Direct | BusChoice::Served | BusChoice::Process(_) => 0,
-    };
     let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
     let slot = Slot { bus: choice.clone(), threads: options.threads, options: first };
-    (0..places).try_for_each(|place| Function::reach(place, &slot))
+    (0..choice.named()).try_for_each(|place| Function::reach(place, &slot))
+}
+
+/// Number of functions that an adapter is.
+fn functions_of(adapter: &AdapterOptions) -> usize {
+    if adapter.variant.linked { campanile_hw::pci::LINKED_FUNCTIONS as usize } else { 1 }
 }
 
 /// The bus of a machine.
@@ -128,13 +128,16 @@ impl System {
     pub fn boot(options: &SystemOptions) -> Result<Self, SetupError> {
         let image = read_drivers()?;
         let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
-        let wanted: Vec<&AdapterOptions> = [&first].into_iter().chain(&options.others).collect();
+        let mut wanted: Vec<&AdapterOptions> = [&first].into_iter().chain(&options.others).collect();
         let choice = bus(options)?;
+        // Whoever names more functions than that has more adapters, which are as the first one is.
+        while wanted.iter().map(|adapter| functions_of(adapter)).sum::<usize>() < choice.named() {
+            wanted.push(&first);
+        }
         let mut places = 0..;
         let attach = |adapter: &&AdapterOptions| {
             let slot = Slot { bus: choice.clone(), threads: options.threads, options: (*adapter).clone() };
-            let functions = if adapter.variant.linked { campanile_hw::pci::LINKED_FUNCTIONS as usize } else { 1 };
-            let attached = places.by_ref().take(functions).map(|place| Function::attach(place, &slot));
+            let attached = places.by_ref().take(functions_of(adapter)).map(|place| Function::attach(place, &slot));
             Ok((attached.collect::<Result<Vec<_>, _>>()?, slot))
         };
         let boards = wanted.iter().map(attach).collect::<Result<Vec<_>, SetupError>>()?;
@@ -278,7 +281,7 @@ impl System {
         for part in &mut self.parts {
             outcome = outcome.and(part.end_keepers());
         }
-        outcome = outcome.and(rescues::check(&self.machine.take_rescues(), announced));
+        outcome = outcome.and(rescues::check(&self.machine.take_rescues(), announced, &self.machine.debug_log()));
         match self.machine.bugcheck() {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),
             None => outcome,

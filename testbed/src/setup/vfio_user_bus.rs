@@ -29,9 +29,16 @@ pub struct VfioUserBus {
     bars: [Option<ServedBar>; 6],
     /// The server says which page of VRAM a page of BAR4 shows.
     looks_up_pages: bool,
-    interrupts: Mutex<Option<Listener>>,
+    interrupts: Mutex<Option<Connected>>,
     /// The GPU whose power the slot switches, if that can be asked: the protocol has no message for it.
     powered: Option<GpuHandle>,
+}
+
+/// Interrupts that are handed on.
+struct Connected {
+    listener: Listener,
+    /// They are a line, and no messages.
+    line: bool,
 }
 
 /// A command and its arguments: the driver reads afterwards what became of it, and that waits for all of them. They are not waited for one by one,
@@ -194,16 +201,34 @@ impl Bus for VfioUserBus {
         let borrowed: Vec<_> = eventfds.iter().map(|fd| fd.as_fd()).collect();
         self.client.set_triggers(0, &borrowed)?;
         let listener = Listener::start(eventfds, sink)?;
-        *self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+        *self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Connected { listener, line: false });
         msix::switch_messages(self, vectors, true)
     }
 
+    fn connect_line(&self, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
+        let eventfd = new_eventfd()?;
+        self.client.set_line_trigger(Some(eventfd.as_fd()))?;
+        let listener = Listener::start(vec![eventfd], sink)?;
+        *self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Connected { listener, line: true });
+        // One that was asserted before is sent now.
+        self.client.unmask_line()
+    }
+
+    fn unmask_line(&self) {
+        // A server that is gone asserts nothing.
+        let _ = self.client.unmask_line();
+    }
+
     fn disconnect_interrupts(&self) {
-        let _ = msix::switch_messages(self, 0, false);
-        let _ = self.client.clear_triggers();
+        let connected = self.interrupts.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if connected.as_ref().is_some_and(|connected| connected.line) {
+            let _ = self.client.set_line_trigger(None);
+        } else {
+            let _ = msix::switch_messages(self, 0, false);
+            let _ = self.client.clear_triggers();
+        }
         // Waits for a message under way.
-        let listener = self.interrupts.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(listener);
+        drop(connected);
     }
 
     fn cut_power(&self) {
@@ -213,8 +238,8 @@ impl Bus for VfioUserBus {
     }
 
     fn settle_messages(&self) {
-        if let Some(listener) = &*self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) {
-            listener.settle();
+        if let Some(connected) = &*self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) {
+            connected.listener.settle();
         }
     }
 

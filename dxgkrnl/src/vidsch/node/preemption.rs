@@ -99,6 +99,9 @@ impl NodeState {
         if self.fences.is_abandoned() {
             return Ok(TakenOff::Nothing);
         }
+        if self.is_given_up_preemption(id) {
+            return Ok(TakenOff::Nothing);
+        }
         let asked = self.preemption.filter(|preemption| preemption.id == id).ok_or(InvalidPreemption::Unknown)?;
         // "The last completed command before preemption" may be the one before those that faulted or were aborted. [d3dkmddi:
         // DXGKARGCB_NOTIFY_INTERRUPT_DATA]

@@ -37,7 +37,36 @@ pub(crate) enum Aborted {
     Paging,
 }
 
+/// What was on the hardware when everything counted as complete for a reset of the adapter. An engine that does not hang goes on until its driver has reset it,
+/// and what it reports of these until then is heard by nobody.
+#[derive(Default)]
+pub(super) struct GivenUp {
+    packets: Vec<u32>,
+    preemption: Option<u32>,
+}
+
 impl NodeState {
+    /// Remembers what is on the hardware, which is about to count as complete.
+    pub(super) fn give_up(&mut self) {
+        self.given_up.packets.extend(self.flight.iter().map(|packet| packet.id));
+        self.given_up.preemption = self.preemption.map(|preemption| preemption.id).or(self.given_up.preemption);
+    }
+
+    /// True for a packet that counts as complete although the driver may report it still.
+    pub(crate) fn is_given_up(&self, id: u32) -> bool {
+        self.given_up.packets.contains(&id)
+    }
+
+    /// As [`NodeState::is_given_up`], for a preemption.
+    pub(super) fn is_given_up_preemption(&self, id: u32) -> bool {
+        self.given_up.preemption == Some(id)
+    }
+
+    /// The driver has reset the engine: it reports nothing of that any more.
+    pub(crate) fn end_adapter_reset(&mut self) {
+        self.given_up = GivenUp::default();
+    }
+
     /// The oldest packet on the hardware and the preemption that is under way, which a timeout is about; `None` if the node is idle. The answer to a
     /// preemption is owed also when all packets have ended before it: nothing is handed over without it.
     pub(crate) fn suspects(&self) -> Option<Suspects> {

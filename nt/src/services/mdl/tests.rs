@@ -1,5 +1,6 @@
 //! Tests of memory descriptor lists.
 
+use super::super::contiguous::{mm_allocate_contiguous_memory, mm_free_contiguous_memory};
 use super::*;
 use crate::driver::{Driver, Host, Services};
 use crate::driver_call;
@@ -31,7 +32,7 @@ fn contiguous_memory_is_described_page_by_page() {
     let driver = driver();
     driver_call::run(&driver, "a function", || {
         let memory = mm_allocate_contiguous_memory(2 * PAGE, u64::MAX);
-        let physical = driver.ram().unwrap().physical_address(memory.addr()).unwrap();
+        let physical = driver.physical_address(memory.addr()).unwrap();
         let mdl = io_allocate_mdl(memory.addr() + 8, 2 * PAGE as u32 - 8, 0, 0, std::ptr::null_mut());
         mm_build_mdl(mdl);
         assert_eq!(get::<[u64; 2]>("a test", field(mdl, HEADER)), [physical / 4096, physical / 4096 + 1]);

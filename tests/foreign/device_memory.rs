@@ -1,0 +1,104 @@
+//! Mistakes of a driver with contiguous memory and with memory of its device, made when DxgkDdiStopDevice begins; as those of [`super::mistakes::STOPPING`].
+
+pub(crate) const MEMORY_MISTAKES: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "contiguous-overrun",
+        "",
+        "PHYSICAL_ADDRESS any = { .QuadPart = -1 }; volatile UCHAR *block = MmAllocateContiguousMemory(100, any); block[4096] = 1;",
+        &[
+            "0x50 (0x",
+            "write to 0x",
+            "3997 bytes beyond the end of 100 bytes of contiguous memory at 0x",
+            "which was asked for in toy",
+            "by driver toy, in DxgkDdiStopDevice",
+            "stop_device",
+            "toy.c:",
+        ],
+    ),
+    (
+        "contiguous-overrun-in-its-page",
+        "",
+        "PHYSICAL_ADDRESS any = { .QuadPart = -1 }; volatile UCHAR *block = MmAllocateContiguousMemory(100, any); block[100] = 1; MmFreeContiguousMemory((PVOID)block);",
+        &[
+            "0xC1 (0x",
+            "written 1 bytes past the end of 100 bytes of contiguous memory at 0x",
+            "asked for in toy",
+            "in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "contiguous-used-after-it-was-freed",
+        "",
+        "PHYSICAL_ADDRESS none = { .QuadPart = 0 }, any = { .QuadPart = -1 }; \
+         volatile ULONG *block = MmAllocateContiguousNodeMemory(8192, none, any, none, PAGE_READWRITE, MM_ANY_NODE_OK); MmFreeContiguousMemory((PVOID)block); (void)block[1024];",
+        &[
+            "0x50 (0x",
+            "read of 0x",
+            "freed contiguous memory: 8192 bytes were at 0x",
+            "which was freed in toy",
+            "by driver toy, in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "contiguous-freed-twice",
+        "",
+        "PHYSICAL_ADDRESS any = { .QuadPart = -1 }; PVOID block = MmAllocateContiguousMemory(100, any); MmFreeContiguousMemory(block); MmFreeContiguousMemory(block);",
+        &[
+            "0xC2 (0x46, 0x",
+            "MmFreeContiguousMemory of 0x",
+            "a block of 100 bytes that is freed already since toy",
+            "in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "contiguous-left",
+        "",
+        "PHYSICAL_ADDRESS any = { .QuadPart = -1 }; (void)MmAllocateContiguousMemory(100, any);",
+        &[
+            "0xC4 (0x62, 0x",
+            "1 block(s) of contiguous memory, of which the first was asked for",
+            "in toy",
+            "stop_device",
+        ],
+    ),
+    (
+        "memory-of-the-device-used-after-it-was-unmapped",
+        "",
+        "struct adapter *toy = context; volatile ULONG *mapped = MmMapIoSpace(toy->memory, 4096, MmNonCached); mapped[1] = mapped[0]; MmUnmapIoSpace((PVOID)mapped, 4096); mapped[1] = 7;",
+        &[
+            "0x50 (0x",
+            "write to 0x",
+            "in 0x1000 bytes of device memory at 0x",
+            "of physical address 0x",
+            "which MmUnmapIoSpace has unmapped in toy",
+            "by driver toy, in DxgkDdiStopDevice",
+            "stop_device",
+            "toy.c:",
+        ],
+    ),
+    (
+        "registers-used-after-they-were-unmapped",
+        "",
+        "struct adapter *toy = context; toy->interface.DxgkCbUnmapMemory(toy->handle, (PVOID)toy->registers);",
+        &[
+            "0x50 (0x",
+            "bytes of device memory at 0x",
+            "which DxgkCbUnmapMemory has unmapped in toy",
+            "by driver toy, in DxgkDdiStopDevice",
+            "WRITE_REGISTER_ULONG(",
+        ],
+    ),
+    (
+        "memory-of-the-device-unmapped-twice",
+        "",
+        "struct adapter *toy = context; PVOID mapped = MmMapIoSpace(toy->memory, 4096, MmNonCached); MmUnmapIoSpace(mapped, 4096); MmUnmapIoSpace(mapped, 4096);",
+        &[
+            "MmUnmapIoSpace of 0x",
+            "which is no mapping of MmMapIoSpace: MmUnmapIoSpace has unmapped it in toy",
+            "in DxgkDdiStopDevice",
+        ],
+    ),
+];

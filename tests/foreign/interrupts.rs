@@ -1,0 +1,34 @@
+//! Functions of somebody else that have no message interrupts, as changes of the driver in C and of its function.
+
+/// The driver tells of its interrupt resource.
+const TELLS: (&str, &str) = (
+    "        if (resource->Type != CmResourceTypeMemory)\n            continue;\n",
+    "        if (resource->Type == CmResourceTypeInterrupt)\n            \
+     DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_ERROR_LEVEL, \"interrupt resource: flags %x, share %x, level %x\\n\", resource->Flags, \
+     resource->ShareDisposition, resource->u.Interrupt.Level);\n        \
+     if (resource->Type != CmResourceTypeMemory)\n            continue;\n",
+);
+
+/// A function with a line, which is masked by what it sends.
+pub(crate) const WITH_LINE: &[(&str, &str)] = &[
+    TELLS,
+    ("        self.config[0x34] = 0x40\n", "        self.config[0x3D] = 1\n        self.masked = False\n"),
+    (
+        "        if self.trigger is not None:\n            os.write(self.trigger, struct.pack(\"<Q\", 1))\n",
+        "        self.assert_line()\n\n    def assert_line(self):\n        if self.trigger is not None and self.reports and not self.masked:\n            \
+         self.masked = True\n            os.write(self.trigger, struct.pack(\"<Q\", 1))\n",
+    ),
+    ("int(index == MSI)", "int(index == 0)"),
+    (
+        "        if command == SET_IRQS:\n",
+        "        if command == SET_IRQS and struct.unpack_from(\"<I\", body, 4)[0] & 16:\n            self.masked = False\n            \
+         self.assert_line()\n            return b\"\", []\n        if command == SET_IRQS:\n",
+    ),
+];
+
+/// A function that never interrupts.
+pub(crate) const WITHOUT_INTERRUPT: &[(&str, &str)] =
+    &[TELLS, ("        self.config[0x34] = 0x40\n", ""), ("int(index == MSI)", "0")];
+
+/// The one with messages.
+pub(crate) const WITH_MESSAGES: &[(&str, &str)] = &[TELLS];
