@@ -1,7 +1,7 @@
 //! D3DKMTQueryStatistics: figures of memory and engines, of the adapter and of the process.
 
 use campanile_hw::private::Placement;
-use campanile_hw::registers::{NODE_COPY, NODE_PAGING, NODES};
+use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::D3DKMT_QUERYSTATISTICS_TYPE as Type;
 use wddm_ddi::kmt::*;
@@ -32,7 +32,7 @@ cases! { thunks "Statistics";
         "The running time of a process and of its node grow while a packet is under way, which is not counted as completed before it is."
         => running_now;
     "Statistics.PagingIsTheSystems" on Boot::Fresh, "d3dkmt_querystatistics_node_information":
-        "Packets that move memory are paging buffers of the system in the figures of a node altogether, too, and no client buffers: a node to which only the system submits has none of these."
+        "Packets that move memory are paging buffers of the system in the figures of a node altogether, too, and no client buffers of the process that the memory is of."
         => paging;
     "Statistics.BuffersOfQueuesAreCounted" needs HardwareScheduling on Boot::Fresh, "d3dkmt_querystatistics_dma_packet_type_information":
         "Command buffers that the kernel submits to hardware queues of the process are counted on their node, as completed when their progress is reached, and are part of what the node has done altogether."
@@ -380,26 +380,33 @@ fn running_now(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whatever node other programs may submit to.
 fn paging(case: &Case) -> Result<(), Failure> {
+    paging_is_the_systems(case, &case.rig()?, |_| true)
+}
+
+/// Nodes to which nobody but the system submits have no client buffers; `others` tells those to which programs beside the case may submit.
+pub(crate) fn paging_is_the_systems(case: &Case, rig: &Rig, others: fn(u32) -> bool) -> Result<(), Failure> {
     const SIZE: u64 = 2 << 20;
-    let rig = case.rig()?;
     let memory = rig.memory(SIZE, Placement::Vram)?;
     let mut queue = rig.packet_queue(NODE_COPY)?;
     rig.packet_execute(&mut queue, &[fill(memory.address, SIZE, 1)])?;
     crate::rig::wait_until("the packet to be counted", || {
-        node_figures(case, &rig, NODE_COPY).is_ok_and(|[own, ..]| figures(&own).2 == 1)
+        node_figures(case, rig, NODE_COPY).is_ok_and(|[own, ..]| figures(&own).2 == 1)
     })?;
     let mut moved = 0;
-    for id in 0..adapter(case, &rig)?.NodeCount {
-        let [own, all, system] = node_figures(case, &rig, id)?;
+    for id in 0..adapter(case, rig)?.NodeCount {
+        let [own, all, system] = node_figures(case, rig, id)?;
         let [client, _, paging, _] =
             all.PacketStatistics.DmaPacket.map(|packets| (packets.PacketSubmited, packets.PacketCompleted));
         let [_, _, systems, _] =
             system.PacketStatistics.DmaPacket.map(|packets| (packets.PacketSubmited, packets.PacketCompleted));
         let (_, submitted, completed) = figures(&own);
-        // Other programs may work beside this one, but none of them on a node that only the system submits to.
         ensure!(client.0 >= submitted && client.1 >= completed, "{client:?} client buffers of node {id}");
-        if id % NODES == NODE_PAGING {
+        if id != NODE_COPY {
+            ensure_eq!((submitted, completed), (0, 0), "client buffers of the process on node {id}");
+        }
+        if id != NODE_COPY && !others(id) {
             ensure_eq!(client, (0, 0), "client buffers of node {id}, to which only the system submits");
         }
         ensure_eq!(paging, systems, "paging buffers of node {id} altogether, and of the system");
