@@ -5,7 +5,7 @@ mod guest;
 
 use campanile_hw::isa::Program;
 use campanile_isa::assemble;
-use campanile_jit::{Compiled, Vectors};
+use campanile_jit::Compiled;
 use campanile_shader::{Cause, Dispatch, Kernel, Outcome};
 use guest::{BASE, Guest, PAGE};
 
@@ -18,7 +18,7 @@ fn compare(text: &str, block: u64) -> Outcome<guest::Forbidden> {
     let kernel = kernel(text);
     let (mut expected, mut whole) = (Guest::new(), Dispatch::new([1, 1, 1], block));
     let end = whole.run(&kernel, &mut expected, &mut { 100_000 });
-    for vectors in [Vectors::Narrow, Vectors::Wide] {
+    for vectors in guest::vectors() {
         let compiled = Compiled::with(&kernel, vectors).expect("compiled");
         let (mut memory, mut dispatch) = (Guest::new(), Dispatch::new([1, 1, 1], block));
         let outcome = dispatch.run_with(&kernel, &compiled, &mut memory, &mut { 100_000 });

@@ -8,18 +8,15 @@ use campanile_hw::isa::{
     Comparison, FORMS, Immediate, Instruction, LANES, Op, Operand, Program, ProgramHeader, SystemValue, Type,
 };
 use campanile_isa::{Source, assemble, link};
-use campanile_jit::{Compiled, Vectors};
+use campanile_jit::Compiled;
 use campanile_shader::{Cause, Code, Counters, Dispatch, Kernel, Outcome, Place, State};
-use guest::{BASE, Forbidden, Guest, PAGE};
+use guest::{BASE, Forbidden, Guest, PAGE, vectors};
 use proptest::prelude::*;
 use random::{REACH, choices, program};
 
 fn kernel(bytes: &[u8]) -> Kernel {
     Kernel::new(&Program::validate(bytes).expect("valid"))
 }
-
-/// What programs are compiled for; where the processor has no wide vectors both are the same.
-const VECTORS: [Vectors; 2] = [Vectors::Narrow, Vectors::Wide];
 
 /// Runs that end without an outcome are so long.
 const WHOLE: u64 = 10_000_000;
@@ -44,7 +41,7 @@ proptest! {
     #[test]
     fn a_compiled_program_does_the_same_wherever_it_is_stopped(
         choices in choices(), block in blocks(), budgets in prop::collection::vec(1u64..300, 1..40),
-        vectors in prop::sample::select(&VECTORS)
+        vectors in prop::sample::select(vectors())
     ) {
         let kernel = kernel(&program(&choices));
         let compiled = Compiled::with(&kernel, vectors).expect("compiled");
@@ -164,7 +161,9 @@ fn alone(instruction: Instruction) -> Kernel {
 #[test]
 fn every_plain_instruction_means_the_same_in_both_executors() {
     let mut seen = std::collections::BTreeSet::new();
-    for (instruction, vectors) in instructions().flat_map(|instruction| VECTORS.map(|vectors| (instruction, vectors))) {
+    let all = vectors();
+    for (instruction, vectors) in instructions().flat_map(|instruction| all.iter().map(move |one| (instruction, *one)))
+    {
         let kernel = alone(instruction);
         let compiled = Compiled::with(&kernel, vectors).expect("compiled");
         // What reaches memory or other lanes has tests of its own.

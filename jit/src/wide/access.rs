@@ -1,8 +1,8 @@
 //! Loads and stores whose addresses do not follow one another, for eight lanes at a time: every address is translated before a register or a byte of memory changes.
 
 use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
+use super::form::Form;
 use super::opcodes;
-use super::registers::FREE;
 use crate::context::{ACTIVE, Context};
 use crate::files::{DOUBLE, WORD};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
@@ -29,6 +29,7 @@ pub(crate) struct Access {
     pub(crate) format: MemoryFormat,
 }
 
+const FREE: [u8; 3] = Form::Avx512.free();
 /// Lanes of a group.
 const GROUP: u8 = 8;
 /// Groups of a subgroup, and where in vectors the places in the host of each are kept.
@@ -52,7 +53,10 @@ const LAST_PLACES: i32 = offset_of!(Context, last_places) as i32;
 
 impl Access {
     /// True if there is code for it. A store of several elements goes lane by lane, because lanes may overlap.
-    pub(crate) fn has_code(&self) -> bool {
+    pub(crate) fn has_code(&self, form: Form) -> bool {
+        if form == Form::Avx2 {
+            return false;
+        }
         let fits = match self.space {
             Space::Global => true,
             Space::Shared(size) | Space::Scratch(size) => size >= u64::from(self.format.bytes()),

@@ -1,6 +1,8 @@
 //! Instructions of the host's processor in the order in which they are made, with labels, and with the constants that they use behind them.
 
-use iced_x86::{Code, Encoder, Instruction, OpCodeOperandKind, OpKind, Register};
+use super::form::Form;
+use super::halves::half;
+use iced_x86::{Code, Encoder, EncodingKind, Instruction, OpCodeOperandKind, OpKind, Register};
 
 /// The operand of an instruction that may lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +21,7 @@ pub(crate) enum Source {
     Each(u8, i32),
 }
 
-/// What an instruction has beside its operands: the mask of the elements that are written, whether the others become zero, and an immediate operand.
+/// What an instruction has beside its operands: the mask of the elements that are written, or by which elements are chosen, whether the others become zero, and an immediate operand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct With {
     pub(crate) mask: u8,
@@ -52,10 +54,7 @@ pub(crate) enum MaskOp {
     /// The second, where the first is not set.
     AndNot,
     Or,
-    Xnor,
     Xor,
-    /// Eight bits of the first above eight of the second.
-    Join,
 }
 
 /// A place in the code that is jumped to.
@@ -67,6 +66,7 @@ const DISTANCE: usize = 4;
 
 /// Code on its way, with the constants that it uses.
 pub(crate) struct Bytes {
+    form: Form,
     encoder: Encoder,
     len: usize,
     /// The first error of an instruction that could not be encoded; `finish` returns it.
@@ -77,20 +77,6 @@ pub(crate) struct Bytes {
     labels: Vec<Option<usize>>,
     /// The same of labels.
     to_labels: Vec<(usize, usize, usize)>,
-}
-
-impl Default for Bytes {
-    fn default() -> Self {
-        Self {
-            encoder: Encoder::new(64),
-            len: 0,
-            error: None,
-            constants: Vec::new(),
-            to_constants: Vec::new(),
-            labels: Vec::new(),
-            to_labels: Vec::new(),
-        }
-    }
 }
 
 impl std::fmt::Debug for Bytes {
@@ -105,6 +91,8 @@ enum Field {
     Second,
     Source,
     Immediate(OpKind),
+    /// The mask of [`With`], as a vector.
+    Mask,
     /// AL, which a few instructions always have.
     Fixed(Register),
 }
@@ -114,7 +102,8 @@ fn field(kind: OpCodeOperandKind) -> Option<(Field, Register)> {
     use OpCodeOperandKind::*;
     let field = match kind {
         zmm_reg | ymm_reg | k_reg | r32_reg | r64_reg | r16_reg | r8_reg => Field::First,
-        zmm_vvvv | k_vvvv => Field::Second,
+        zmm_vvvv | ymm_vvvv | k_vvvv => Field::Second,
+        ymm_is4 => Field::Mask,
         imm8 => Field::Immediate(OpKind::Immediate8),
         imm8sex32 => Field::Immediate(OpKind::Immediate8to32),
         imm32 => Field::Immediate(OpKind::Immediate32),
@@ -124,7 +113,7 @@ fn field(kind: OpCodeOperandKind) -> Option<(Field, Register)> {
     };
     let first = match kind {
         zmm_reg | zmm_vvvv | zmm_or_mem | zmm_rm | mem_vsib64z => Register::ZMM0,
-        ymm_reg | ymm_or_mem => Register::YMM0,
+        ymm_reg | ymm_vvvv | ymm_or_mem | ymm_rm | ymm_is4 => Register::YMM0,
         xmm_or_mem => Register::XMM0,
         k_reg | k_vvvv | k_rm | k_or_mem => Register::K0,
         r16_reg | r16_or_mem => Register::AX,
@@ -138,6 +127,25 @@ fn field(kind: OpCodeOperandKind) -> Option<(Field, Register)> {
 }
 
 impl Bytes {
+    /// No code yet.
+    pub(crate) fn new(form: Form) -> Self {
+        Self {
+            form,
+            encoder: Encoder::new(64),
+            len: 0,
+            error: None,
+            constants: Vec::new(),
+            to_constants: Vec::new(),
+            labels: Vec::new(),
+            to_labels: Vec::new(),
+        }
+    }
+
+    /// The vectors that the code is for.
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
     /// The number of the next byte.
     pub(crate) fn here(&self) -> usize {
         self.len
@@ -179,8 +187,24 @@ impl Bytes {
         instruction.set_is_broadcast(matches!(source, Source::Spread(_)));
     }
 
+    /// A constant of one element as a whole vector, which is what instructions of AVX2 take.
+    fn whole(&mut self, source: Source) -> Source {
+        let Source::Spread(number) = source else { return source };
+        let element = self.constants.get(number).cloned().unwrap_or_default();
+        let all: Vec<u8> = element.iter().copied().cycle().take(self.form.bytes()).collect();
+        Source::Constant(self.constant(&all))
+    }
+
     /// An instruction: its register operand, its further source (any number if it has none), the operand that may lie in memory, and what it has beside them.
-    pub(crate) fn vector(&mut self, code: Code, [first, second]: [u8; 2], source: Source, with: With) {
+    pub(crate) fn vector(&mut self, mut code: Code, [first, second]: [u8; 2], mut source: Source, with: With) {
+        if self.form == Form::Avx2 {
+            code = half(code);
+            source = self.whole(source);
+            if code.op_code().encoding() == EncodingKind::EVEX {
+                self.error = Some(format!("{code:?} is no instruction of AVX2"));
+                return;
+            }
+        }
         let mut instruction = Instruction::new();
         instruction.set_code(code);
         for (operand, kind) in (0..).zip(code.op_code().op_kinds()) {
@@ -191,6 +215,7 @@ impl Bytes {
             match (field, source) {
                 (Field::First, _) => instruction.set_op_register(operand, register + u32::from(first)),
                 (Field::Second, _) => instruction.set_op_register(operand, register + u32::from(second)),
+                (Field::Mask, _) => instruction.set_op_register(operand, register + u32::from(with.mask)),
                 (Field::Fixed(register), _) => instruction.set_op_register(operand, register),
                 (Field::Immediate(kind), _) => {
                     let number = with.immediate.unwrap_or(0);
@@ -203,7 +228,7 @@ impl Bytes {
                 (Field::Source, source) => Self::memory(&mut instruction, operand, source),
             }
         }
-        if with.mask != 0 {
+        if with.mask != 0 && self.form == Form::Avx512 {
             instruction.set_op_mask(Register::K0 + u32::from(with.mask));
             instruction.set_zeroing_masking(with.zero);
         }
@@ -236,46 +261,6 @@ impl Bytes {
         self.vector(code, [0, 0], Source::Element(base, offset), with);
     }
 
-    pub(crate) fn masks(&mut self, op: MaskOp, to: u8, first: u8, second: u8) {
-        let code = match op {
-            MaskOp::And => Code::VEX_Kandw_kr_kr_kr,
-            MaskOp::AndNot => Code::VEX_Kandnw_kr_kr_kr,
-            MaskOp::Or => Code::VEX_Korw_kr_kr_kr,
-            MaskOp::Xnor => Code::VEX_Kxnorw_kr_kr_kr,
-            MaskOp::Xor => Code::VEX_Kxorw_kr_kr_kr,
-            MaskOp::Join => Code::VEX_Kunpckbw_kr_kr_kr,
-        };
-        self.vector(code, [to, first], Source::Register(second), With::default());
-    }
-
-    pub(crate) fn not_mask(&mut self, to: u8, from: u8) {
-        self.two(Code::VEX_Knotw_kr_kr, to, from);
-    }
-
-    pub(crate) fn copy_mask(&mut self, to: u8, from: u8) {
-        self.two(Code::VEX_Kmovw_kr_km16, to, from);
-    }
-
-    /// Shifts a mask down.
-    pub(crate) fn shift_mask(&mut self, to: u8, from: u8, by: u8) {
-        self.vector(Code::VEX_Kshiftrw_kr_kr_imm8, [to, 0], Source::Register(from), With::immediate(by));
-    }
-
-    /// Loads 16 bits as a mask.
-    pub(crate) fn load_mask(&mut self, to: u8, base: u8, offset: i32) {
-        self.with_memory(Code::VEX_Kmovw_kr_km16, to, base, offset);
-    }
-
-    /// A mask of the low 16 bits of a general register.
-    pub(crate) fn mask_of(&mut self, to: u8, general: u8) {
-        self.two(Code::VEX_Kmovw_kr_r32, to, general);
-    }
-
-    /// The bits of a mask in a general register.
-    pub(crate) fn bits_of(&mut self, general: u8, mask: u8) {
-        self.two(Code::VEX_Kmovw_r32_kr, general, mask);
-    }
-
     /// Loads a general register, 32 or 64 bits.
     pub(crate) fn load(&mut self, wide: bool, to: u8, base: u8, offset: i32) {
         self.with_memory(if wide { Code::Mov_r64_rm64 } else { Code::Mov_r32_rm32 }, to, base, offset);
@@ -284,11 +269,6 @@ impl Bytes {
     /// Stores a general register, 32 or 64 bits.
     pub(crate) fn store(&mut self, wide: bool, from: u8, base: u8, offset: i32) {
         self.with_memory(if wide { Code::Mov_rm64_r64 } else { Code::Mov_rm32_r32 }, from, base, offset);
-    }
-
-    /// Stores 16 bits of a general register.
-    pub(crate) fn store_short(&mut self, from: u8, base: u8, offset: i32) {
-        self.with_memory(Code::Mov_rm16_r16, from, base, offset);
     }
 
     /// `to |= from`, of 32 bits.
@@ -382,11 +362,6 @@ impl Bytes {
     /// Compares 32 bits of a general register with a number.
     pub(crate) fn compare(&mut self, register: u8, number: i8) {
         self.number(Code::Cmp_rm32_imm8, register, i32::from(number) as u32);
-    }
-
-    /// Compares bits of a mask with zero.
-    pub(crate) fn test_mask(&mut self, mask: u8) {
-        self.two(Code::VEX_Kortestw_kr_kr, mask, mask);
     }
 
     /// Jumps.

@@ -4,6 +4,7 @@
 //! the function returns, and lanes, budget and the number of open blocks in general registers. So it returns wherever a segment begins that the budget does not allow, or behind the loop.
 
 use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
+use super::form::Form;
 use super::opcodes;
 use super::plain::{Plain, has_code};
 use super::registers::{ASIDE, Reads, Registers, Vectors, fixed};
@@ -91,7 +92,7 @@ fn uses(instruction: &Instruction) -> Option<impl Iterator<Item = u8>> {
     let registers = instruction.registers();
     let has_doubles = registers.iter().any(|(file, ..)| *file == Operand::Double) || instruction.ty.bits() == 64;
     let of_masks = instruction.ty == Type::B1 && !is_of_masks(instruction);
-    if has_doubles || of_masks || !(has_code(instruction) || is_of_masks(instruction)) {
+    if has_doubles || of_masks || !(has_code(Form::Avx512, instruction) || is_of_masks(instruction)) {
         return None;
     }
     Some(registers.into_iter().filter(|(file, ..)| *file == Operand::Word).map(|(_, number, _)| number))
@@ -309,9 +310,13 @@ impl Turns<'_> {
             for pair in raw.chunks(2) {
                 // Words hold numbers of binary32 alone. One comparison looks at two vectors.
                 let (Some((first, _)), Some((second, _))) = (pair.first(), pair.last()) else { continue };
-                let with = With { mask: lanes, ..With::immediate(opcodes::UNORDERED) };
                 let to = FOUND[usize::from(any)];
-                self.code.vector(opcodes::compare_numbers(false), [to, *first], Source::Register(*second), with);
+                self.code.compare_numbers(
+                    (opcodes::UNORDERED, false),
+                    [to, *first],
+                    Source::Register(*second),
+                    With::mask(lanes),
+                );
                 if any {
                     self.code.masks(MaskOp::Or, FOUND[0], FOUND[0], FOUND[1]);
                 }

@@ -2,8 +2,8 @@
 
 use super::access::{Access, Space};
 use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
+use super::form::Form;
 use super::opcodes;
-use super::registers::FREE;
 use crate::context::{ACTIVE, Context};
 use crate::files::{DOUBLE, WORD};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
@@ -11,6 +11,7 @@ use campanile_hw::isa::{Comparison, LANES};
 use iced_x86::Code;
 use std::mem::offset_of;
 
+const FREE: [u8; 3] = Form::Avx512.free();
 /// The vector with the address of the first lane in all elements, and masks for what was found.
 const FIRST: u8 = 23;
 const FOUND: u8 = 3;

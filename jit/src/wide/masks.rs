@@ -1,0 +1,242 @@
+//! Masks of lanes, in whatever a form has them: registers of masks, or vectors.
+
+use super::bytes::{Bytes, MaskOp, RAX, Source, With};
+use super::form::Form;
+use super::opcodes;
+use campanile_hw::isa::{Comparison, Op, Type};
+use iced_x86::Code;
+
+impl Bytes {
+    pub(crate) fn masks(&mut self, op: MaskOp, to: u8, first: u8, second: u8) {
+        let [of_masks, of_vectors] = match op {
+            MaskOp::And => [Code::VEX_Kandw_kr_kr_kr, opcodes::and(false)],
+            MaskOp::AndNot => [Code::VEX_Kandnw_kr_kr_kr, opcodes::and_not(false)],
+            MaskOp::Or => [Code::VEX_Korw_kr_kr_kr, opcodes::or(false)],
+            MaskOp::Xor => [Code::VEX_Kxorw_kr_kr_kr, opcodes::xor(false)],
+        };
+        let code = self.either(of_masks, of_vectors);
+        self.vector(code, [to, first], Source::Register(second), With::default());
+    }
+
+    /// Sets no element of a mask, or all of them.
+    pub(crate) fn set_mask(&mut self, to: u8, all: bool) {
+        let code = match (self.form(), all) {
+            (Form::Avx512, true) => Code::VEX_Kxnorw_kr_kr_kr,
+            (Form::Avx2, true) => Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256,
+            (_, false) => return self.masks(MaskOp::Xor, to, to, to),
+        };
+        self.vector(code, [to, to], Source::Register(to), With::default());
+    }
+
+    pub(crate) fn not_mask(&mut self, to: u8, from: u8) {
+        match self.form() {
+            Form::Avx512 => self.two(Code::VEX_Knotw_kr_kr, to, from),
+            Form::Avx2 => {
+                let ones = Source::Spread(self.constant(&[0xff; 4]));
+                self.vector(opcodes::xor(false), [to, from], ones, With::default());
+            }
+        }
+    }
+
+    pub(crate) fn copy_mask(&mut self, to: u8, from: u8) {
+        let code = self.either(Code::VEX_Kmovw_kr_km16, opcodes::LOAD);
+        self.two(code, to, from);
+    }
+
+    /// The mask of a vector of doubles, by its number among those of the lanes of a vector of words, from the mask of that; it may be `free`.
+    pub(crate) fn part_of_mask(&mut self, free: u8, mask: u8, part: u8) -> u8 {
+        match self.form() {
+            Form::Avx512 if part == 0 => return mask,
+            Form::Avx512 => {
+                self.vector(
+                    Code::VEX_Kshiftrw_kr_kr_imm8,
+                    [free, 0],
+                    Source::Register(mask),
+                    With::immediate(part * 8),
+                );
+            }
+            Form::Avx2 => {
+                let mut words = mask;
+                if part != 0 {
+                    self.vector(opcodes::TAKE_UPPER, [mask, 0], Source::Register(free), With::immediate(1));
+                    words = free;
+                }
+                self.two(opcodes::SIGNED, free, words);
+            }
+        }
+        free
+    }
+
+    /// The mask for words from those of two vectors of doubles.
+    pub(crate) fn join_masks(&mut self, to: u8, [low, high]: [u8; 2]) {
+        match self.form() {
+            Form::Avx512 => {
+                self.vector(Code::VEX_Kunpckbw_kr_kr_kr, [to, high], Source::Register(low), With::default());
+            }
+            Form::Avx2 => self.low_words(to, [low, high]),
+        }
+    }
+
+    /// The low words of the elements of two vectors of doubles, without masks.
+    pub(crate) fn low_words(&mut self, to: u8, [low, high]: [u8; 2]) {
+        let (shuffle, order) = (Code::VEX_Vshufps_ymm_ymm_ymmm256_imm8, Code::VEX_Vpermq_ymm_ymmm256_imm8);
+        self.vector(shuffle, [to, low], Source::Register(high), With::immediate(0x88));
+        self.vector(order, [to, 0], Source::Register(to), With::immediate(0xd8));
+    }
+
+    /// Loads the mask of a group of lanes from the bits of all lanes.
+    pub(crate) fn load_mask(&mut self, to: u8, (base, offset): (u8, i32), group: i32) {
+        match self.form() {
+            Form::Avx512 => self.with_memory(Code::VEX_Kmovw_kr_km16, to, base, offset + group * 2),
+            Form::Avx2 => {
+                let bits: Vec<u8> = (0..8).flat_map(|lane| (1u32 << (group * 8 + lane)).to_le_bytes()).collect();
+                let bits = Source::Constant(self.constant(&bits));
+                self.vector(opcodes::SPREAD, [to, 0], Source::Element(base, offset), With::default());
+                self.vector(opcodes::and(false), [to, to], bits, With::default());
+                self.vector(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, [to, to], bits, With::default());
+            }
+        }
+    }
+
+    /// A mask of the low 16 bits of a general register, of AVX-512 alone.
+    pub(crate) fn mask_of(&mut self, to: u8, general: u8) {
+        self.two(Code::VEX_Kmovw_kr_r32, to, general);
+    }
+
+    /// The bits of a mask in a general register.
+    pub(crate) fn bits_of(&mut self, general: u8, mask: u8) {
+        let code = self.either(Code::VEX_Kmovw_r32_kr, Code::VEX_Vmovmskps_r32_ymm);
+        self.two(code, general, mask);
+    }
+
+    /// Stores the bits of a mask of a group of lanes, which are in RAX, at those of all lanes.
+    pub(crate) fn store_bits(&mut self, base: u8, offset: i32, group: i32) {
+        let bytes = self.form().lanes() as i32 / 8;
+        let code = if bytes == 1 { Code::Mov_rm8_r8 } else { Code::Mov_rm16_r16 };
+        self.with_memory(code, RAX, base, offset + group * bytes);
+    }
+
+    /// Stores the elements of a vector of words or doubles that a mask has.
+    pub(crate) fn store_masked(&mut self, wide: bool, from: u8, place: Source, mask: u8) {
+        match self.form() {
+            Form::Avx512 => {
+                let opcode = if wide { opcodes::STORE_DOUBLES } else { opcodes::STORE };
+                self.vector(opcode, [from, 0], place, With::mask(mask));
+            }
+            Form::Avx2 => {
+                let [all, ..] = self.form().free();
+                self.vector(opcodes::LOAD, [all, 0], place, With::default());
+                self.vector(opcodes::blend(wide), [all, all], Source::Register(from), With::mask(mask));
+                self.vector(opcodes::STORE, [all, 0], place, With::default());
+            }
+        }
+    }
+
+    /// A mask of the elements that compare so, among those of the mask in `with`.
+    pub(crate) fn compare_integers(
+        &mut self,
+        (comparison, wide): (Comparison, bool),
+        [to, first]: [u8; 2],
+        second: Source,
+        with: With,
+    ) {
+        match self.form() {
+            Form::Avx512 => {
+                let (opcode, relation) = opcodes::compare(comparison, wide);
+                let with = With { immediate: Some(relation.into()), ..with };
+                self.vector(opcode, [to, first], second, with);
+            }
+            Form::Avx2 => self.compare_halves(comparison, wide, [to, first], second),
+        }
+    }
+
+    /// The same of AVX2, which compares for equality and signed numbers for being greater; `to` is none of the sources.
+    fn compare_halves(&mut self, comparison: Comparison, wide: bool, [to, mut first]: [u8; 2], mut second: Source) {
+        use Comparison::*;
+        let [.., free] = self.form().free();
+        let (equal, greater) = match wide {
+            true => (Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256, Code::VEX_Vpcmpgtq_ymm_ymm_ymmm256),
+            false => (Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256),
+        };
+        let unsigned = matches!(comparison, LtU | LeU | GtU | GeU);
+        if unsigned && !wide {
+            // The lesser or greater one of both is the first.
+            let extreme = if matches!(comparison, LeU | GtU) { Op::MinU } else { Op::MaxU };
+            if let Some((extreme, _)) = opcodes::simple(extreme, Type::I32) {
+                self.vector(extreme, [to, first], second, With::default());
+            }
+            self.vector(equal, [to, to], Source::Register(first), With::default());
+        } else {
+            if unsigned {
+                // Signed, when both are moved by half of the range.
+                let half = Source::Spread(self.constant(&(1u64 << 63).to_le_bytes()));
+                self.vector(opcodes::LOAD, [free, 0], half, With::default());
+                self.vector(opcodes::xor(true), [to, first], Source::Register(free), With::default());
+                self.vector(opcodes::xor(true), [free, free], second, With::default());
+                (first, second) = (to, Source::Register(free));
+            }
+            match comparison {
+                Eq | Ne => self.vector(equal, [to, first], second, With::default()),
+                Gt | Le | GtU | LeU => self.vector(greater, [to, first], second, With::default()),
+                Lt | Ge | LtU | GeU => {
+                    let lesser = match second {
+                        Source::Register(number) => number,
+                        _ => {
+                            self.vector(opcodes::LOAD, [free, 0], second, With::default());
+                            free
+                        }
+                    };
+                    self.vector(greater, [to, lesser], Source::Register(first), With::default());
+                }
+            }
+        }
+        let inverse = match comparison {
+            Ne | Le | Ge => true,
+            LtU | GtU => !wide,
+            LeU | GeU => wide,
+            Eq | Lt | Gt => false,
+        };
+        if inverse {
+            self.not_mask(to, to);
+        }
+    }
+
+    /// A mask of the elements of numbers for which a relation holds, among those of the mask in `with`.
+    pub(crate) fn compare_numbers(
+        &mut self,
+        (relation, wide): (u8, bool),
+        operands: [u8; 2],
+        second: Source,
+        with: With,
+    ) {
+        let with = With { immediate: Some(relation.into()), ..with };
+        self.vector(opcodes::compare_numbers(wide), operands, second, with);
+    }
+
+    /// Leaves in a mask the elements whose number has the sign, or those whose number has it not.
+    pub(crate) fn keep_signs(&mut self, wide: bool, mask: u8, number: u8, negative: bool) {
+        match self.form() {
+            Form::Avx512 => {
+                let sign = if wide { (1u64 << 63).to_le_bytes().to_vec() } else { (1u32 << 31).to_le_bytes().to_vec() };
+                let sign = Source::Spread(self.constant(&sign));
+                self.vector(opcodes::test(wide, !negative), [mask, number], sign, With::mask(mask));
+            }
+            // A mask that chooses elements does so by its highest bits.
+            Form::Avx2 if negative => self.masks(MaskOp::And, mask, mask, number),
+            Form::Avx2 => self.masks(MaskOp::AndNot, mask, number, mask),
+        }
+    }
+
+    /// Compares a mask with zero.
+    pub(crate) fn test_mask(&mut self, mask: u8) {
+        let code = self.either(Code::VEX_Kortestw_kr_kr, Code::VEX_Vptest_ymm_ymmm256);
+        self.two(code, mask, mask);
+    }
+
+    fn either(&self, of_masks: Code, of_vectors: Code) -> Code {
+        match self.form() {
+            Form::Avx512 => of_masks,
+            Form::Avx2 => of_vectors,
+        }
+    }
+}
