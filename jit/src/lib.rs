@@ -323,6 +323,7 @@ impl<M: Paged> Code<M> for Compiled {
             last: 0,
             last_pages: OfLanes([const { MaybeUninit::uninit() }; LANES]),
             last_places: OfLanes([const { MaybeUninit::uninit() }; LANES]),
+            places: OfLanes([const { MaybeUninit::uninit() }; LANES]),
         };
         let mut before = None;
         loop {

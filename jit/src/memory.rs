@@ -64,7 +64,7 @@ impl Emitter<'_, '_> {
         let active = self.field(ACTIVE);
         let (done, apart) = (self.b.create_block(), self.b.create_block());
         let of_wide = wide::Access { space: access.space, store: access.store, format: access.format };
-        let place = self.wide.as_mut().filter(|wide| of_wide.has_code(wide.form())).map(|wide| wide.access(of_wide));
+        let place = self.wide.as_mut().filter(|_| of_wide.has_code()).map(|wide| wide.access(of_wide));
         let row = matches!(access.format.bytes(), 4 | 8 | 16);
         if let Some(place) = place {
             self.at_once(&access, place, give_up);

@@ -101,7 +101,7 @@ enum Field {
 fn field(kind: OpCodeOperandKind) -> Option<(Field, Register)> {
     use OpCodeOperandKind::*;
     let field = match kind {
-        zmm_reg | ymm_reg | k_reg | r32_reg | r64_reg | r16_reg | r8_reg => Field::First,
+        zmm_reg | ymm_reg | xmm_reg | k_reg | r32_reg | r64_reg | r16_reg | r8_reg => Field::First,
         zmm_vvvv | ymm_vvvv | k_vvvv => Field::Second,
         ymm_is4 => Field::Mask,
         imm8 => Field::Immediate(OpKind::Immediate8),
@@ -114,7 +114,8 @@ fn field(kind: OpCodeOperandKind) -> Option<(Field, Register)> {
     let first = match kind {
         zmm_reg | zmm_vvvv | zmm_or_mem | zmm_rm | mem_vsib64z => Register::ZMM0,
         ymm_reg | ymm_vvvv | ymm_or_mem | ymm_rm | ymm_is4 => Register::YMM0,
-        xmm_or_mem => Register::XMM0,
+        mem_vsib64y => Register::YMM0,
+        xmm_reg | xmm_or_mem => Register::XMM0,
         k_reg | k_vvvv | k_rm | k_or_mem => Register::K0,
         r16_reg | r16_or_mem => Register::AX,
         r32_reg | r32_rm | r32_or_mem => Register::EAX,
@@ -171,19 +172,17 @@ impl Bytes {
     }
 
     /// Sets an operand that may lie in memory. Of a constant the distance is filled in at the end.
-    fn memory(instruction: &mut Instruction, operand: u32, source: Source) {
+    fn memory(&self, instruction: &mut Instruction, operand: u32, source: Source) {
         let (base, offset) = match source {
             Source::At(base, offset) | Source::Element(base, offset) => (Register::RAX + u32::from(base), offset),
             Source::Each(index, offset) => {
-                instruction.set_memory_index(Register::ZMM0 + u32::from(index));
+                let first = if self.form == Form::Avx2 { Register::YMM0 } else { Register::ZMM0 };
+                instruction.set_memory_index(first + u32::from(index));
                 (Register::None, offset)
             }
             _ => (Register::RIP, 0),
         };
-        instruction.set_op_kind(operand, OpKind::Memory);
-        instruction.set_memory_base(base);
-        instruction.set_memory_displacement64(i64::from(offset) as u64);
-        instruction.set_memory_displ_size(if matches!(base, Register::None | Register::RIP) { 8 } else { 1 });
+        Self::memory_at(instruction, operand, base, offset);
         instruction.set_is_broadcast(matches!(source, Source::Spread(_)));
     }
 
@@ -193,6 +192,14 @@ impl Bytes {
         let element = self.constants.get(number).cloned().unwrap_or_default();
         let all: Vec<u8> = element.iter().copied().cycle().take(self.form.bytes()).collect();
         Source::Constant(self.constant(&all))
+    }
+
+    /// Sets an operand that lies in memory.
+    fn memory_at(instruction: &mut Instruction, operand: u32, base: Register, offset: i32) {
+        instruction.set_op_kind(operand, OpKind::Memory);
+        instruction.set_memory_base(base);
+        instruction.set_memory_displacement64(i64::from(offset) as u64);
+        instruction.set_memory_displ_size(if matches!(base, Register::None | Register::RIP) { 8 } else { 1 });
     }
 
     /// An instruction: its register operand, its further source (any number if it has none), the operand that may lie in memory, and what it has beside them.
@@ -225,7 +232,7 @@ impl Bytes {
                 (Field::Source, Source::Register(number)) => {
                     instruction.set_op_register(operand, register + u32::from(number));
                 }
-                (Field::Source, source) => Self::memory(&mut instruction, operand, source),
+                (Field::Source, source) => self.memory(&mut instruction, operand, source),
             }
         }
         if with.mask != 0 && self.form == Form::Avx512 {
@@ -332,21 +339,47 @@ impl Bytes {
         self.two(Code::Bsf_r32_rm32, to, from);
     }
 
-    /// Loads a double by its number behind an address, both in general registers.
-    pub(crate) fn load_numbered(&mut self, to: u8, base: u8, number: u8) {
+    /// Loads a word or double by its number behind an address, both in general registers, and a number of bytes.
+    pub(crate) fn load_numbered(&mut self, wide: bool, to: u8, (base, number): (u8, u8), offset: i32) {
+        let code = if wide { Code::Mov_r64_rm64 } else { Code::Mov_r32_rm32 };
+        self.numbered(code, [0, 1], (wide, to), (base, number), offset);
+    }
+
+    /// Stores a word or double there.
+    pub(crate) fn store_numbered(&mut self, wide: bool, from: u8, (base, number): (u8, u8), offset: i32) {
+        let code = if wide { Code::Mov_rm64_r64 } else { Code::Mov_rm32_r32 };
+        self.numbered(code, [1, 0], (wide, from), (base, number), offset);
+    }
+
+    fn numbered(
+        &mut self,
+        code: Code,
+        [of_register, of_memory]: [u32; 2],
+        (wide, register): (bool, u8),
+        (base, number): (u8, u8),
+        offset: i32,
+    ) {
         let mut instruction = Instruction::new();
-        instruction.set_code(Code::Mov_r64_rm64);
-        instruction.set_op0_register(Register::RAX + u32::from(to));
-        instruction.set_op1_kind(OpKind::Memory);
-        instruction.set_memory_base(Register::RAX + u32::from(base));
+        instruction.set_code(code);
+        let first = if wide { Register::RAX } else { Register::EAX };
+        instruction.set_op_register(of_register, first + u32::from(register));
+        Self::memory_at(&mut instruction, of_memory, Register::RAX + u32::from(base), offset);
         instruction.set_memory_index(Register::RAX + u32::from(number));
-        instruction.set_memory_index_scale(8);
+        instruction.set_memory_index_scale(if wide { 8 } else { 4 });
         self.encode(&instruction);
     }
 
-    /// Compares so many of the low bits of RAX with zero: 8, 16 or 32.
+    /// Takes the lowest bit that is set out of 32 bits of a general register, and compares the rest with zero.
+    pub(crate) fn without_lowest(&mut self, register: u8, free: u8) {
+        self.two(Code::Mov_r32_rm32, free, register);
+        self.number(Code::Sub_rm32_imm8, free, 1);
+        self.two(Code::And_r32_rm32, register, free);
+    }
+
+    /// Compares so many of the low bits of RAX with zero: 4, 8, 16 or 32.
     pub(crate) fn test(&mut self, bits: u8) {
         let code = match bits {
+            4 => return self.test_low(0xf),
             8 => Code::Test_rm8_r8,
             16 => Code::Test_rm16_r16,
             _ => Code::Test_rm32_r32,

@@ -1,8 +1,9 @@
 //! Masks of lanes, in whatever a form has them: registers of masks, or vectors.
 
-use super::bytes::{Bytes, MaskOp, RAX, Source, With};
+use super::bytes::{Bytes, MaskOp, RAX, RDI, Source, With};
 use super::form::Form;
 use super::opcodes;
+use crate::context::ACTIVE;
 use campanile_hw::isa::{Comparison, Op, Type};
 use iced_x86::Code;
 
@@ -98,6 +99,20 @@ impl Bytes {
         }
     }
 
+    /// The mask of a group of as many lanes as a vector has doubles, of which RAX has the bits of those that are active.
+    pub(crate) fn mask_of_group(&mut self, to: u8, group: u8) {
+        match self.form() {
+            Form::Avx512 => self.mask_of(to, RAX),
+            Form::Avx2 => {
+                let bits: Vec<u8> = (0..4).flat_map(|lane| (1u64 << (group * 4 + lane)).to_le_bytes()).collect();
+                let bits = Source::Constant(self.constant(&bits));
+                self.vector(opcodes::SPREAD_DOUBLE, [to, 0], Source::Element(RDI, ACTIVE), With::default());
+                self.vector(opcodes::and(true), [to, to], bits, With::default());
+                self.vector(Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256, [to, to], bits, With::default());
+            }
+        }
+    }
+
     /// A mask of the low 16 bits of a general register, of AVX-512 alone.
     pub(crate) fn mask_of(&mut self, to: u8, general: u8) {
         self.two(Code::VEX_Kmovw_kr_r32, to, general);
@@ -146,7 +161,45 @@ impl Bytes {
                 let with = With { immediate: Some(relation.into()), ..with };
                 self.vector(opcode, [to, first], second, with);
             }
-            Form::Avx2 => self.compare_halves(comparison, wide, [to, first], second),
+            Form::Avx2 => {
+                self.compare_halves(comparison, wide, [to, first], second);
+                if with.mask != 0 {
+                    self.masks(MaskOp::And, to, to, with.mask);
+                }
+            }
+        }
+    }
+
+    /// A mask of the elements of doubles that have one of the bits of others, among those of a mask.
+    pub(crate) fn test_elements(&mut self, [to, number]: [u8; 2], bits: Source, mask: u8) {
+        match self.form() {
+            Form::Avx512 => self.vector(opcodes::test(true, false), [to, number], bits, With::mask(mask)),
+            Form::Avx2 => {
+                self.vector(opcodes::and(true), [to, number], bits, With::default());
+                let zero = Source::Spread(self.constant(&[0; 8]));
+                self.compare_integers((Comparison::Ne, true), [to, to], zero, With::mask(mask));
+            }
+        }
+    }
+
+    /// Doubles from addresses, of the elements of a mask, which is lost.
+    pub(crate) fn gather_doubles(&mut self, [to, mask]: [u8; 2], places: Source) {
+        match self.form() {
+            Form::Avx512 => self.vector(opcodes::GATHER_DOUBLES, [to, 0], places, With::mask(mask)),
+            Form::Avx2 => {
+                self.vector(Code::VEX_Vpgatherqq_ymm_vm64y_ymm, [to, mask], places, With::default());
+            }
+        }
+    }
+
+    /// A double of a general register in all elements.
+    pub(crate) fn spread_general(&mut self, to: u8, general: u8) {
+        match self.form() {
+            Form::Avx512 => self.two(opcodes::SPREAD_GENERAL, to, general),
+            Form::Avx2 => {
+                self.two(Code::VEX_Vmovq_xmm_rm64, to, general);
+                self.two(opcodes::SPREAD_DOUBLE, to, to);
+            }
         }
     }
 

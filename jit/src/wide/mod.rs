@@ -109,7 +109,7 @@ impl Wide {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use campanile_hw::isa::Program;
+    use campanile_hw::isa::{MemoryFormat, Program};
     use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 
     /// The code of a stretch of plain instructions.
@@ -121,7 +121,11 @@ mod tests {
         assert!(code.iter().all(|instruction| has_code(form, instruction)));
         let mut wide = Wide::new(form);
         wide.plain(kernel.header(), code);
-        let code = wide.code.finish().expect("encoded");
+        decoded(wide)
+    }
+
+    fn decoded(wide: Wide) -> Vec<iced_x86::Instruction> {
+        let code = wide.finish().expect("encoded");
         let instructions: Vec<_> = Decoder::new(64, &code, DecoderOptions::NONE).into_iter().collect();
         let end = instructions.iter().rposition(|instruction| instruction.mnemonic() == Mnemonic::Ret).expect("an end");
         instructions.into_iter().take(end + 1).collect()
@@ -143,6 +147,8 @@ mod tests {
         [count(copies, 1), count(copies, 0)]
     }
 
+    const FORMATS: [MemoryFormat; 6] =
+        [MemoryFormat::W1, MemoryFormat::W2, MemoryFormat::W3, MemoryFormat::W4, MemoryFormat::D1, MemoryFormat::D2];
     const FORMS: [Form; 2] = [Form::Avx512, Form::Avx2];
 
     #[test]
@@ -183,6 +189,16 @@ mod tests {
             fma.f32 w5, w5, w6, w7\nfloor.f32 w5, w5\nabs.f32 w5, w5\nneg.i32 w4, w4\nsext8.i32 w4, w4\nmul.i32 w4, w4, 7\narguments d7\nexit";
         let code = code(Form::Avx2, text);
         assert_eq!(code.iter().find(|instruction| beyond(instruction)), None);
+        let mut wide = Wide::new(Form::Avx2);
+        for space in [Space::Global, Space::Shared(4096), Space::Scratch(64)] {
+            for (store, format) in [false, true].into_iter().flat_map(|store| FORMATS.map(|format| (store, format))) {
+                let access = Access { space, store, format };
+                if access.has_code() {
+                    wide.access(access);
+                }
+            }
+        }
+        assert_eq!(decoded(wide).iter().find(|instruction| beyond(instruction)), None);
         // They are told from others.
         assert!(self::code(Form::Avx512, text).iter().any(beyond));
     }

@@ -99,11 +99,6 @@ pub(crate) fn shift_each(kind: Op, wide: bool) -> Code {
     form(wide, forms)
 }
 
-/// Elements of the second and third operand, by their numbers in the first, which receives them.
-pub(crate) fn pick(wide: bool) -> Code {
-    form(wide, [EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32, EVEX_Vpermi2q_zmm_k1z_zmm_zmmm512b64])
-}
-
 /// Operations on one or two vectors that are one instruction. True if it has one operand.
 pub(crate) fn simple(kind: Op, ty: Type) -> Option<(Code, bool)> {
     let alone = matches!(kind, Op::Sqrt | Op::Abs | Op::CountOnes | Op::LeadingZeros);
