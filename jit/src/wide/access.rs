@@ -83,6 +83,7 @@ impl Access {
         code.load(false, RAX, RDI, ACTIVE);
         code.test(32);
         code.jump_if(true, done);
+        self.alone(code);
         code.masks(MaskOp::Xor, WRONG, WRONG, WRONG);
         code.spread_general(OFFSET, RCX);
         match self.space {
@@ -378,14 +379,22 @@ impl Access {
 
     /// Loads from [`PLACES`], or stores to them, the active lanes upwards.
     fn lane_by_lane(&self, code: &mut Bytes) {
-        let [lane, place, data] = [R8, R8 + 1, R8 + 2];
-        let double = self.format.is_double();
-        let (size, stride) = if double { (8, DOUBLE) } else { (4, WORD) };
+        let [lane, place] = [R8, R8 + 1];
         code.load(false, RAX, RDI, ACTIVE);
         let next = code.label();
         code.place(next);
         code.lowest(lane, RAX);
         code.load_numbered(true, place, (RDI, lane), PLACES);
+        self.move_lane(code, [lane, place]);
+        code.without_lowest(RAX, lane);
+        code.jump_if(false, next);
+    }
+
+    /// Moves the data of the lane with a number to or from its place in the host.
+    pub(crate) fn move_lane(&self, code: &mut Bytes, [lane, place]: [u8; 2]) {
+        let data = R8 + 2;
+        let double = self.format.is_double();
+        let (size, stride) = if double { (8, DOUBLE) } else { (4, WORD) };
         for element in 0..self.format.registers() as i32 {
             if self.store {
                 code.load_numbered(double, data, (RDX, lane), element * stride);
@@ -395,8 +404,6 @@ impl Access {
                 code.store_numbered(double, data, (RDX, lane), element * stride);
             }
         }
-        code.without_lowest(RAX, lane);
-        code.jump_if(false, next);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Loads and stores of all lanes whose addresses follow one another or are one.
+//! Loads and stores of all lanes whose addresses follow one another or are one, and those of a single lane.
 
 use super::access::{Access, Space};
 use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
@@ -54,6 +54,24 @@ impl Access {
             code.set(RAX, 0);
             code.end();
         }
+        code.place(other);
+    }
+
+    /// Generates the access for a single lane, if only one of those in RAX is active; otherwise, and where its address is wrong, the code goes on behind.
+    pub(crate) fn alone(&self, code: &mut Bytes) {
+        if matches!(self.space, Space::Scratch(_)) {
+            return;
+        }
+        let (other, lane) = (code.label(), R8 + 3);
+        code.two(Code::Mov_r32_rm32, lane, RAX);
+        code.without_lowest(lane, R8);
+        code.jump_if(false, other);
+        code.lowest(lane, RAX);
+        code.load_numbered(self.is_global(), RAX, (RSI, lane), 0);
+        self.place(code, self.format.bytes().into(), other);
+        self.move_lane(code, [lane, RAX]);
+        code.set(RAX, 0);
+        code.end();
         code.place(other);
     }
 
