@@ -7,7 +7,7 @@ use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, Wi
 use super::form::Form;
 use super::opcodes;
 use super::plain::{Plain, has_code};
-use super::registers::{ASIDE, Reads, Registers, Vectors, fixed};
+use super::registers::{ASIDE, Registers, Uses, Vectors, fixed};
 use crate::block::{Kind, Segment, is_of_masks};
 use crate::context::{ACTIVE, BACK, Context, KIND, MASK, OTHER};
 use crate::files::WORD;
@@ -124,7 +124,7 @@ struct Turns<'a> {
     mendings: Vec<Mending>,
     /// Blocks that are open in the loop.
     open: i32,
-    reads: Reads,
+    uses: Uses,
 }
 
 /// Generates the function of a loop. It returns without having done anything if the budget does not allow the first segment, or the frames are not those of the program.
@@ -133,7 +133,7 @@ pub(crate) fn generate(code: &mut Bytes, kernel: &Kernel, of: &Loop) {
     let labels = of.segments.iter().map(|segment| (segment.start, code.label())).collect();
     let held = [0, of.words.len()].map(|first| fixed(&of.words, first));
     let (exits, mendings) = (Vec::new(), Vec::new());
-    let mut turns = Turns { code, kernel, of, held, labels, exits, mendings, open: 0, reads: Reads::new() };
+    let mut turns = Turns { code, kernel, of, held, labels, exits, mendings, open: 0, uses: Uses::default() };
     let nothing = turns.enter(first);
     for segment in &of.segments {
         turns.segment(segment);
@@ -243,7 +243,7 @@ impl Turns<'_> {
 
     fn registers(&mut self, half: usize) -> Registers<'_> {
         let lanes = HALVES[half];
-        Registers::with_fixed(self.code, &self.reads, half as i32, self.held[half], (lanes, RESULTS[half]))
+        Registers::with_fixed(self.code, &self.uses, half as i32, self.held[half], (lanes, RESULTS[half]))
     }
 
     fn plain(&mut self, instruction: &Instruction) {

@@ -3,7 +3,7 @@
 use super::bytes::{Bytes, MaskOp, RDI, Source, With};
 use super::form::Form;
 use super::opcodes;
-use super::registers::{ASIDE, Part, Reads, Registers};
+use super::registers::{ASIDE, Part, Registers, Uses};
 use crate::context::Context;
 use crate::segment::{File, constant_file, takes_any_nan};
 use campanile_hw::isa::{Comparison, Instruction, Op, Operand, ProgramHeader, Type};
@@ -32,19 +32,20 @@ pub(crate) fn has_code(form: Form, instruction: &Instruction) -> bool {
     }
 }
 
-/// The instructions of a stretch that read each part of a register.
-pub(crate) fn all_reads(code: &[Instruction]) -> Reads {
-    let mut all = Reads::new();
+/// The instructions of a stretch that use each part of a register.
+pub(crate) fn all_uses(code: &[Instruction]) -> Uses {
+    let mut all = Uses::default();
     for (at, instruction) in code.iter().enumerate() {
-        reads(instruction).for_each(|part| all.entry(part).or_default().push(at));
+        let [to, sources @ ..] = instruction.registers();
+        all_parts(sources).for_each(|part| all.reads.entry(part).or_default().push(at));
+        all_parts([to]).for_each(|part| all.writes.entry(part).or_default().push(at));
     }
     all
 }
 
-/// Parts of the registers that an instruction reads.
-fn reads(instruction: &Instruction) -> impl Iterator<Item = Part> {
-    let [_, sources @ ..] = instruction.registers();
-    let files = sources.into_iter().filter_map(|(file, number, _)| Some((File::of(file)?, number)));
+/// Parts of some of the registers of an instruction.
+fn all_parts<const COUNT: usize>(registers: [(Operand, u8, u32); COUNT]) -> impl Iterator<Item = Part> {
+    let files = registers.into_iter().filter_map(|(file, number, _)| Some((File::of(file)?, number)));
     files.flat_map(|(file, number)| (0..parts(file)).map(move |part| (file, number, part)))
 }
 
@@ -59,6 +60,8 @@ enum Value {
     Vectors([u8; 2]),
     Constant(usize),
     Mask(u8),
+    /// In memory, of an operand that need not be a register.
+    Memory([Source; 2]),
 }
 
 impl Value {
@@ -67,6 +70,7 @@ impl Value {
             Self::Vectors(vectors) => Source::Register(vectors[usize::from(part)]),
             Self::Constant(number) => Source::Spread(number),
             Self::Mask(mask) => Source::Register(mask),
+            Self::Memory(places) => places[usize::from(part)],
         }
     }
 
@@ -74,9 +78,14 @@ impl Value {
         match self {
             Self::Vectors(vectors) => vectors[usize::from(part)],
             Self::Mask(mask) => mask,
-            Self::Constant(_) => 0,
+            Self::Constant(_) | Self::Memory(_) => 0,
         }
     }
+}
+
+/// True if two sources of an instruction may change places.
+fn is_commutative(op: Op) -> bool {
+    matches!(op, Op::Add | Op::Mul | Op::And | Op::Or | Op::Xor | Op::Min | Op::MinU | Op::Max | Op::MaxU)
 }
 
 /// True for an instruction on words each step of whose code may leave out the elements that a mask does not have.
@@ -137,6 +146,25 @@ impl Plain<'_> {
         Value::Vectors(vectors)
     }
 
+    /// Takes a source out of the registers of an instruction whose code may have it in memory, as the last one, if it lies there and is not read again. It saves a load, and a vector.
+    fn operand_in_memory(&self, instruction: &Instruction, sources: &mut Vec<(File, u8)>) -> Option<Value> {
+        let takes_two = opcodes::simple(instruction.op, instruction.ty).is_some_and(|(_, alone)| !alone);
+        let &[first, second] = &sources[..] else { return None };
+        let masks = [first, second].iter().any(|(file, _)| *file == File::Predicate);
+        if !takes_two || instruction.constant || first == second || masks {
+            return None;
+        }
+        let place = |(file, number): (File, u8), part| self.registers.read_once((file, number, part % parts(file)));
+        let both = |source: (File, u8)| Some(Value::Memory([place(source, 0)?, place(source, 1)?]));
+        let found = both(second).map(|value| (1, value));
+        let found =
+            found.or_else(|| is_commutative(instruction.op).then(|| both(first)).flatten().map(|value| (0, value)));
+        found.map(|(at, value)| {
+            sources.remove(at);
+            value
+        })
+    }
+
     /// The constant of an instruction as a register of a file.
     fn constant(&mut self, file: File, bits: u64) -> Value {
         if file != File::Predicate {
@@ -159,15 +187,14 @@ impl Plain<'_> {
             _ => None,
         };
         let of = (ty.is_float() && takes_any_nan(instruction.op)).then_some(ty);
-        let mut sources = Vec::with_capacity(3);
+        let mut registers: Vec<(File, u8)> = Vec::with_capacity(3);
         for (place, from) in [from_a, from_b, from_c].into_iter().enumerate() {
-            if place == 1 && instruction.constant {
-                continue;
-            }
-            if let Some((file, number)) = register(from) {
-                sources.push(self.source(file, number, of.or(copied)));
-            }
+            registers.extend(register(from).filter(|_| place != 1 || !instruction.constant));
         }
+        let in_memory = self.operand_in_memory(instruction, &mut registers);
+        let mut sources: Vec<Value> =
+            registers.into_iter().map(|(file, number)| self.source(file, number, of.or(copied))).collect();
+        sources.extend(in_memory);
         let raw = of.filter(|_| instruction.op != Op::Cmp).or(copied);
         let target = match file {
             File::Predicate => Value::Mask(self.registers.write_mask(to)),

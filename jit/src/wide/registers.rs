@@ -12,8 +12,18 @@ use std::collections::BTreeMap;
 /// What one vector or mask has of a register: its file, its number, and which half of a double.
 pub(crate) type Part = (File, u8, u8);
 
-/// The instructions that read each part.
-pub(crate) type Reads = BTreeMap<Part, Vec<usize>>;
+/// The instructions of a stretch that read each part, and those that write it, upwards.
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    pub(crate) reads: BTreeMap<Part, Vec<usize>>,
+    pub(crate) writes: BTreeMap<Part, Vec<usize>>,
+}
+
+/// The first of the instructions that use a part from one on.
+fn next(uses: &BTreeMap<Part, Vec<usize>>, part: Part, from: usize) -> Option<usize> {
+    let all = uses.get(&part)?;
+    all.get(all.partition_point(|at| *at < from)).copied()
+}
 
 /// The vector for the result of an instruction that is computed for all lanes where only some get it.
 pub(crate) const ASIDE: u8 = Form::Avx512.free()[0] - 1;
@@ -70,8 +80,7 @@ pub(crate) struct Registers<'b> {
     pub(crate) aside: bool,
     /// Which lanes: so many vectors of words of others are before them.
     pub(crate) group: i32,
-    /// For each part the numbers of the instructions that read it, upwards.
-    reads: &'b Reads,
+    uses: &'b Uses,
     /// The instruction at hand.
     pub(crate) at: usize,
 }
@@ -89,12 +98,12 @@ impl<'b> Registers<'b> {
     /// Registers that are held as [`fixed`] says: the mask of the active lanes, and a mask for a predicate that is written.
     pub(crate) fn with_fixed(
         code: &'b mut Bytes,
-        reads: &'b Reads,
+        uses: &'b Uses,
         group: i32,
         vectors: Vectors,
         fixed: (u8, u8),
     ) -> Self {
-        Self { vectors, fixed: Some(fixed), ..Self::new(code, reads, false, group) }
+        Self { vectors, fixed: Some(fixed), ..Self::new(code, uses, false, group) }
     }
 
     /// The parts that the vectors hold after the instructions so far.
@@ -112,7 +121,7 @@ impl<'b> Registers<'b> {
         (0..self.vectors.len()).for_each(|place| self.settle(place as u8));
     }
 
-    pub(crate) fn new(code: &'b mut Bytes, reads: &'b Reads, some: bool, group: i32) -> Self {
+    pub(crate) fn new(code: &'b mut Bytes, uses: &'b Uses, some: bool, group: i32) -> Self {
         let this = Self {
             code,
             vectors: [None; MOST],
@@ -122,7 +131,7 @@ impl<'b> Registers<'b> {
             fixed: None,
             aside: false,
             group,
-            reads,
+            uses,
             at: 0,
         };
         if some {
@@ -150,18 +159,36 @@ impl<'b> Registers<'b> {
         }
     }
 
-    /// Instructions until the next one that reads a part; the greatest number if none does.
+    /// Instructions until the next one that reads what a part has now; the greatest number if none does.
     fn distance(&self, part: Part) -> usize {
-        let reads = self.reads.get(&part).map_or(&[][..], Vec::as_slice);
-        let next = reads.get(reads.partition_point(|at| *at < self.at));
-        next.map_or(usize::MAX, |next| next - self.at)
+        let read = next(&self.uses.reads, part, self.at);
+        let write = next(&self.uses.writes, part, self.at);
+        read.filter(|read| write.is_none_or(|write| *read <= write)).map_or(usize::MAX, |read| read - self.at)
+    }
+
+    /// True if what a part has now is neither read any more nor left behind the stretch.
+    fn is_overwritten(&self, part: Part) -> bool {
+        self.distance(part) == usize::MAX && next(&self.uses.writes, part, self.at).is_some()
+    }
+
+    /// The place of a part that no vector holds, if the instruction at hand is the last one that reads what it has now.
+    pub(crate) fn read_once(&self, part: Part) -> Option<Source> {
+        let again = next(&self.uses.reads, part, self.at + 1);
+        let write = next(&self.uses.writes, part, self.at);
+        let is_last = again.is_none_or(|again| write.is_some_and(|write| write < again));
+        let (base, offset) = self.place(part);
+        (self.known(part).is_none() && is_last).then_some(Source::At(base, offset))
     }
 
     /// The one of these places that holds nothing or else what is needed last, and is not in use.
     fn worst(&self, held: &[Option<Held>], used: u32) -> usize {
         let free = |place: &usize| used >> place & 1 == 0;
         let places = (0..held.len()).filter(free);
-        let need = |place: &usize| held[*place].map_or((1, 0), |held| (0, self.distance(held.part)));
+        let need = |place: &usize| match held[*place] {
+            None => (2, 0),
+            Some(held) if self.is_overwritten(held.part) => (1, 0),
+            Some(held) => (0, self.distance(held.part)),
+        };
         places.max_by_key(need).unwrap_or(0)
     }
 
@@ -171,6 +198,9 @@ impl<'b> Registers<'b> {
         let place =
             known.unwrap_or_else(|| self.worst(self.vectors.get(..self.form().held()).unwrap_or(&[]), self.used.0));
         if known.is_none() {
+            if self.vectors[place].is_some_and(|held| self.is_overwritten(held.part)) {
+                self.vectors[place] = None;
+            }
             self.store(place);
             self.vectors[place] = Some(Held { part, changed: false, raw: None });
         }
