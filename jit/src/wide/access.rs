@@ -6,7 +6,7 @@ use super::opcodes;
 use crate::context::{ACTIVE, Context};
 use crate::files::{DOUBLE, WORD};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
-use campanile_hw::isa::{Comparison, MemoryFormat, Op};
+use campanile_hw::isa::{self, Comparison, MemoryFormat, Op};
 use iced_x86::Code;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -381,30 +381,50 @@ impl Access {
     fn lane_by_lane(&self, code: &mut Bytes) {
         let [lane, place] = [R8, R8 + 1];
         code.load(false, RAX, RDI, ACTIVE);
-        let next = code.label();
+        let (some, next, done) = (code.label(), code.label(), code.label());
+        code.compare(RAX, -1);
+        code.jump_if(false, some);
+        for number in 0..isa::LANES as i32 {
+            code.load(true, place, RDI, PLACES + number * 8);
+            self.move_lane(code, Lane::Constant(number), place);
+        }
+        code.jump(done);
+        code.place(some);
         code.place(next);
         code.lowest(lane, RAX);
         code.load_numbered(true, place, (RDI, lane), PLACES);
-        self.move_lane(code, [lane, place]);
+        self.move_lane(code, Lane::Register(lane), place);
         code.without_lowest(RAX, lane);
         code.jump_if(false, next);
+        code.place(done);
     }
 
-    /// Moves the data of the lane with a number to or from its place in the host.
-    pub(crate) fn move_lane(&self, code: &mut Bytes, [lane, place]: [u8; 2]) {
+    /// Moves the data of a lane to or from its place in the host.
+    pub(crate) fn move_lane(&self, code: &mut Bytes, lane: Lane, place: u8) {
         let data = R8 + 2;
-        let double = self.format.is_double();
-        let (size, stride) = if double { (8, DOUBLE) } else { (4, WORD) };
+        let wide = self.format.is_double();
+        let (size, stride) = if wide { (8, DOUBLE) } else { (4, WORD) };
         for element in 0..self.format.registers() as i32 {
-            if self.store {
-                code.load_numbered(double, data, (RDX, lane), element * stride);
-                code.store(double, data, place, element * size);
-            } else {
-                code.load(double, data, place, element * size);
-                code.store_numbered(double, data, (RDX, lane), element * stride);
+            let (own, at) = (element * stride, element * size);
+            match (self.store, lane) {
+                (true, Lane::Constant(number)) => code.load(wide, data, RDX, own + number * size),
+                (true, Lane::Register(number)) => code.load_numbered(wide, data, (RDX, number), own),
+                (false, _) => code.load(wide, data, place, at),
+            }
+            match (self.store, lane) {
+                (true, _) => code.store(wide, data, place, at),
+                (false, Lane::Constant(number)) => code.store(wide, data, RDX, own + number * size),
+                (false, Lane::Register(number)) => code.store_numbered(wide, data, (RDX, number), own),
             }
         }
     }
+}
+
+/// The number of a lane, or the general register that has it.
+#[derive(Clone, Copy)]
+pub(crate) enum Lane {
+    Constant(i32),
+    Register(u8),
 }
 
 /// The part of a group of lanes in an array of the context that has a double of each lane.

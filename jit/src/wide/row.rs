@@ -1,6 +1,6 @@
 //! Loads and stores of all lanes whose addresses follow one another or are one, and those of a single lane.
 
-use super::access::{Access, Space};
+use super::access::{Access, Lane, Space};
 use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
 use super::opcodes;
 use crate::context::{ACTIVE, Context};
@@ -69,7 +69,7 @@ impl Access {
         code.lowest(lane, RAX);
         code.load_numbered(self.is_global(), RAX, (RSI, lane), 0);
         self.place(code, self.format.bytes().into(), other);
-        self.move_lane(code, [lane, RAX]);
+        self.move_lane(code, Lane::Register(lane), RAX);
         code.set(RAX, 0);
         code.end();
         code.place(other);
