@@ -233,7 +233,7 @@ impl Access {
             let next = code.label();
             let [place, page] = self.pages_of(code, group, next);
             let (known, added) = (at_group(code, LAST_PAGES, group), at_group(code, LAST_PLACES, group));
-            code.compare_integers((Comparison::Ne, true), [FOUND, page], known, With::mask(LANES));
+            code.find_unequal(true, [FOUND, page], known, LANES);
             code.masks(MaskOp::Or, ELSEWHERE, ELSEWHERE, FOUND);
             code.vector(opcodes::add(true), [place, place], added, With::default());
             keep(code, group);
@@ -452,5 +452,5 @@ fn shift_down(code: &mut Bytes, to: u8, from: u8, by: u32) {
 
 /// Finds the active lanes whose numbers differ.
 fn differs(code: &mut Bytes, one: u8, other: u8) {
-    code.compare_integers((Comparison::Ne, true), [FOUND, one], Source::Register(other), With::mask(LANES));
+    code.find_unequal(true, [FOUND, one], Source::Register(other), LANES);
 }

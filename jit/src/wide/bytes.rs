@@ -161,6 +161,11 @@ impl Bytes {
         })
     }
 
+    /// The bytes of a constant.
+    pub(crate) fn bytes_of(&self, constant: usize) -> &[u8] {
+        self.constants.get(constant).map_or(&[], Vec::as_slice)
+    }
+
     /// Adds an instruction; gives the places of its start and its end.
     fn encode(&mut self, instruction: &Instruction) -> (usize, usize) {
         let start = self.len;
@@ -189,8 +194,7 @@ impl Bytes {
     /// A constant of one element as a whole vector, which is what instructions of AVX2 take.
     fn whole(&mut self, source: Source) -> Source {
         let Source::Spread(number) = source else { return source };
-        let element = self.constants.get(number).cloned().unwrap_or_default();
-        let all: Vec<u8> = element.iter().copied().cycle().take(self.form.bytes()).collect();
+        let all: Vec<u8> = self.bytes_of(number).iter().copied().cycle().take(self.form.bytes()).collect();
         Source::Constant(self.constant(&all))
     }
 

@@ -162,9 +162,28 @@ impl Bytes {
                 self.vector(opcode, [to, first], second, with);
             }
             Form::Avx2 => {
-                self.compare_halves(comparison, wide, [to, first], second);
+                let (direct, inverse) = direct(Form::Avx2, comparison, wide);
+                self.compare_halves(direct, wide, [to, first], second);
+                if inverse {
+                    self.not_mask(to, to);
+                }
                 if with.mask != 0 {
                     self.masks(MaskOp::And, to, to, with.mask);
+                }
+            }
+        }
+    }
+
+    /// A mask, for [`Bytes::test_mask`] alone, that is zero if the elements of a mask, or all where that is 0, are equal.
+    pub(crate) fn find_unequal(&mut self, wide: bool, [to, first]: [u8; 2], second: Source, mask: u8) {
+        match self.form() {
+            Form::Avx512 => {
+                self.compare_integers((Comparison::Ne, wide), [to, first], second, With::mask(mask));
+            }
+            Form::Avx2 => {
+                self.vector(opcodes::xor(wide), [to, first], second, With::default());
+                if mask != 0 {
+                    self.masks(MaskOp::And, to, to, mask);
                 }
             }
         }
@@ -203,7 +222,7 @@ impl Bytes {
         }
     }
 
-    /// The same of AVX2, which compares for equality and signed numbers for being greater; `to` is none of the sources.
+    /// A [`direct`] comparison of AVX2; `to` is neither source but of a comparison for equality.
     fn compare_halves(&mut self, comparison: Comparison, wide: bool, [to, mut first]: [u8; 2], mut second: Source) {
         use Comparison::*;
         let [.., free] = self.form().free();
@@ -211,47 +230,50 @@ impl Bytes {
             true => (Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256, Code::VEX_Vpcmpgtq_ymm_ymm_ymmm256),
             false => (Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256),
         };
-        let unsigned = matches!(comparison, LtU | LeU | GtU | GeU);
-        if unsigned && !wide {
+        if matches!(comparison, LeU | GeU) {
             // The lesser or greater one of both is the first.
-            let extreme = if matches!(comparison, LeU | GtU) { Op::MinU } else { Op::MaxU };
+            let extreme = if comparison == LeU { Op::MinU } else { Op::MaxU };
             if let Some((extreme, _)) = opcodes::simple(extreme, Type::I32) {
                 self.vector(extreme, [to, first], second, With::default());
             }
-            self.vector(equal, [to, to], Source::Register(first), With::default());
-        } else {
-            if unsigned {
-                // Signed, when both are moved by half of the range.
-                let half = Source::Spread(self.constant(&(1u64 << 63).to_le_bytes()));
-                self.vector(opcodes::LOAD, [free, 0], half, With::default());
-                self.vector(opcodes::xor(true), [to, first], Source::Register(free), With::default());
-                self.vector(opcodes::xor(true), [free, free], second, With::default());
-                (first, second) = (to, Source::Register(free));
+            return self.vector(equal, [to, to], Source::Register(first), With::default());
+        }
+        if matches!(comparison, LtU | GtU) {
+            second = self.moved(free, second);
+            first = match self.moved(to, Source::Register(first)) {
+                Source::Register(first) => first,
+                _ => to,
+            };
+        }
+        match (comparison, second) {
+            (Eq, _) => self.vector(equal, [to, first], second, With::default()),
+            (Gt | GtU, _) => self.vector(greater, [to, first], second, With::default()),
+            (_, Source::Register(lesser)) => {
+                self.vector(greater, [to, lesser], Source::Register(first), With::default());
             }
-            match comparison {
-                Eq | Ne => self.vector(equal, [to, first], second, With::default()),
-                Gt | Le | GtU | LeU => self.vector(greater, [to, first], second, With::default()),
-                Lt | Ge | LtU | GeU => {
-                    let lesser = match second {
-                        Source::Register(number) => number,
-                        _ => {
-                            self.vector(opcodes::LOAD, [free, 0], second, With::default());
-                            free
-                        }
-                    };
-                    self.vector(greater, [to, lesser], Source::Register(first), With::default());
-                }
+            _ => {
+                self.vector(opcodes::LOAD, [free, 0], second, With::default());
+                self.vector(greater, [to, free], Source::Register(first), With::default());
             }
         }
-        let inverse = match comparison {
-            Ne | Le | Ge => true,
-            LtU | GtU => !wide,
-            LeU | GeU => wide,
-            Eq | Lt | Gt => false,
-        };
-        if inverse {
-            self.not_mask(to, to);
+    }
+
+    /// Doubles moved by half of their range, so that their order as signed numbers is that without signs: in a vector, or as a constant.
+    fn moved(&mut self, to: u8, doubles: Source) -> Source {
+        const HALF: u64 = 1 << 63;
+        if let Source::Spread(number) = doubles {
+            let bytes = self.bytes_of(number).first_chunk().copied().unwrap_or_default();
+            let moved = u64::from_le_bytes(bytes) ^ HALF;
+            return Source::Spread(self.constant(&moved.to_le_bytes()));
         }
+        let mut from = to;
+        match doubles {
+            Source::Register(number) => from = number,
+            _ => self.vector(opcodes::LOAD, [to, 0], doubles, With::default()),
+        }
+        let half = Source::Spread(self.constant(&HALF.to_le_bytes()));
+        self.vector(opcodes::xor(true), [to, from], half, With::default());
+        Source::Register(to)
     }
 
     /// A mask of the elements of numbers for which a relation holds, among those of the mask in `with`.
@@ -291,5 +313,22 @@ impl Bytes {
             Form::Avx512 => of_masks,
             Form::Avx2 => of_vectors,
         }
+    }
+}
+
+/// A comparison of integers that a form has as such, and whether the one at hand is its complement: AVX2 compares signed numbers for one being greater, words without signs by the lesser or greater of
+/// both, and doubles without signs as signed ones.
+pub(crate) fn direct(form: Form, comparison: Comparison, wide: bool) -> (Comparison, bool) {
+    use Comparison::*;
+    match (form, comparison) {
+        (Form::Avx512, _) => (comparison, false),
+        (_, Ne) => (Eq, true),
+        (_, Le) => (Gt, true),
+        (_, Ge) => (Lt, true),
+        (_, LeU) if wide => (GtU, true),
+        (_, GeU) if wide => (LtU, true),
+        (_, LtU) if !wide => (GeU, true),
+        (_, GtU) if !wide => (LeU, true),
+        _ => (comparison, false),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::bytes::{Bytes, MaskOp, RDI, Source, With};
 use super::form::Form;
+use super::masks::direct;
 use super::opcodes;
 use super::registers::{ASIDE, Part, Registers, Uses};
 use crate::context::Context;
@@ -262,6 +263,7 @@ impl Plain<'_> {
     fn comparison(&mut self, instruction: &Instruction, to: u8, [first, second]: [Value; 2]) {
         let Some(comparison) = instruction.comparison() else { return };
         let wide = instruction.ty.bits() == 64;
+        let (of_integers, inverse) = direct(self.form(), comparison, wide);
         let [low, high] = self.form().free_masks();
         let masks = if wide { [low, high] } else { [to, 0] };
         let with = With::mask(self.mask);
@@ -271,11 +273,14 @@ impl Plain<'_> {
                 let relation = (opcodes::relation(comparison), wide);
                 self.code().compare_numbers(relation, operands, second, with);
             } else {
-                self.code().compare_integers((comparison, wide), operands, second, with);
+                self.code().compare_integers((of_integers, wide), operands, second, with);
             }
         }
         if wide {
             self.code().join_masks(to, [low, high]);
+        }
+        if inverse && !instruction.ty.is_float() {
+            self.code().not_mask(to, to);
         }
     }
 

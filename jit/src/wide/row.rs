@@ -6,7 +6,7 @@ use super::opcodes;
 use crate::context::{ACTIVE, Context};
 use crate::files::{DOUBLE, WORD};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
-use campanile_hw::isa::{Comparison, LANES};
+use campanile_hw::isa::LANES;
 use iced_x86::Code;
 use std::mem::offset_of;
 
@@ -99,7 +99,7 @@ impl Access {
             }
             let to = if vector == 0 { DIFFERS } else { FOUND };
             let found = Source::At(RSI, vector as i32 * bytes as i32);
-            code.compare_integers((Comparison::Ne, global), [to, expected], found, With::default());
+            code.find_unequal(global, [to, expected], found, 0);
             if vector != 0 {
                 code.masks(MaskOp::Or, DIFFERS, DIFFERS, FOUND);
             }
