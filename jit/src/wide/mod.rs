@@ -19,15 +19,16 @@ mod row;
 mod system;
 
 use crate::context::{ACTIVE, Context};
+use crate::segment::File;
 pub(crate) use access::{Access, Space};
-use bytes::{Bytes, RAX, RCX, RDI, RDX, RSI};
+use bytes::{Bytes, Label, R8, RAX, RCX, RDI, RDX, RSI};
 use campanile_hw::isa::{Instruction, ProgramHeader};
 use campanile_shader::Kernel;
 pub(crate) use form::Form;
 pub(crate) use loops::Loop;
 pub(crate) use plain::has_code;
 use plain::{Plain, all_uses};
-use registers::Registers;
+use registers::{GATHERED, Registers, store_predicates};
 use std::mem::offset_of;
 
 /// The functions of a program.
@@ -64,19 +65,41 @@ impl Wide {
         let some = self.code.label();
         self.code.jump_if(false, some);
         let uses = all_uses(code);
+        let written = uses.writes.keys().filter(|(file, ..)| *file == File::Predicate).count();
         for lanes in [false, true] {
+            if lanes {
+                (R8..).zip(0..written.min(GATHERED)).for_each(|(register, _)| self.code.set(register, 0));
+            }
+            let mut predicates = Vec::new();
             for group in 0..self.form().groups() {
+                let none = self.code.label();
+                if lanes {
+                    self.unless_inactive(group as u8, none);
+                }
                 let registers = Registers::new(&mut self.code, &uses, lanes, group as i32);
                 let mut plain = Plain { registers, header, mask: 0 };
                 code.iter().for_each(|instruction| plain.execute(instruction));
-                plain.registers.finish();
+                predicates = plain.registers.finish();
+                self.code.place(none);
             }
+            store_predicates(&mut self.code, &predicates, lanes);
             self.code.end();
             if !lanes {
                 self.code.place(some);
             }
         }
         start
+    }
+
+    /// Goes to `none` if no lane of a group is active.
+    fn unless_inactive(&mut self, group: u8, none: Label) {
+        let lanes = self.form().lanes() as u8;
+        self.code.load(false, RAX, RDI, ACTIVE);
+        if group != 0 {
+            self.code.shift(false, RAX, group * lanes);
+        }
+        self.code.test(lanes);
+        self.code.jump_if(true, none);
     }
 
     /// Adds the function of a loop; gives its place.

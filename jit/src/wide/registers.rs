@@ -7,6 +7,7 @@ use crate::context::ACTIVE;
 use crate::files::{DOUBLE, WORD};
 use crate::segment::File;
 use campanile_hw::isa::Type;
+use iced_x86::Code;
 use std::collections::BTreeMap;
 
 /// What one vector or mask has of a register: its file, its number, and which half of a double.
@@ -34,7 +35,7 @@ const MASKS: std::ops::Range<usize> = 2..6;
 /// The mask that holds a predicate that is read where masks hold nothing for good.
 const SOURCE_MASK: u8 = 5;
 /// Predicates whose bits of all lanes are put together in general registers.
-const GATHERED: usize = 4;
+pub(crate) const GATHERED: usize = 4;
 
 /// A part that is held.
 #[derive(Clone, Copy, Debug)]
@@ -361,27 +362,44 @@ impl<'b> Registers<'b> {
         taken.map(|(place, held)| (place, held.part.1)).collect()
     }
 
-    /// Stores all that changed. Bits of predicates wait in general registers for those of the last lanes, so that one store writes what one load reads.
-    pub(crate) fn finish(mut self) {
-        let (group, form) = (self.group, self.form());
-        for (count, (place, number)) in self.changed_predicates().into_iter().enumerate() {
+    /// Stores all that changed, but for the first few predicates: their bits are in general registers, from R8 on, together with those of the groups before, and wait there for [`store_predicates`], so that
+    /// one store writes what one load reads. Gives their numbers.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let (group, lanes) = (self.group as u8, self.form().lanes() as u8);
+        let changed = self.changed_predicates();
+        for (count, (place, number)) in changed.iter().enumerate() {
             if count >= GATHERED {
-                self.store_bits(place, number);
+                self.store_bits(*place, *number);
                 continue;
             }
             let whole = R8 + count as u8;
-            let general = if group == 0 { whole } else { RAX };
-            self.bits(general, place, number);
+            let is_first = group == 0 && !self.some;
+            self.code.bits_of(if is_first { whole } else { RAX }, *place as u8);
             if group != 0 {
-                self.code.shift(true, RAX, group as u8 * form.lanes() as u8);
-                self.code.or(whole, RAX);
+                self.code.shift(true, RAX, group * lanes);
             }
-            if group as usize + 1 == form.groups() {
-                self.code.store(false, whole, RCX, i32::from(number) * 4);
+            if !is_first {
+                self.code.or(whole, RAX);
             }
         }
         for place in 0..self.vectors.len() {
             self.store(place);
         }
+        changed.into_iter().take(GATHERED).map(|(_, number)| number).collect()
+    }
+}
+
+/// Stores the predicates that wait in general registers. Where some lanes may be inactive, these keep what they have.
+pub(crate) fn store_predicates(code: &mut Bytes, predicates: &[u8], some: bool) {
+    for (whole, number) in (R8..).zip(predicates) {
+        let place = i32::from(*number) * 4;
+        if some {
+            code.load(false, RAX, RDI, ACTIVE);
+            code.two(Code::And_r32_rm32, whole, RAX);
+            code.number(Code::Not_rm32, RAX, 0);
+            code.with_memory(Code::And_r32_rm32, RAX, RCX, place);
+            code.or(whole, RAX);
+        }
+        code.store(false, whole, RCX, place);
     }
 }
