@@ -51,7 +51,7 @@ impl Form {
     pub(crate) const fn free(self) -> [u8; 3] {
         match self {
             Self::Avx512 => [29, 30, 31],
-            Self::Avx2 => [13, 14, 15],
+            Self::Avx2 => [13, 12, 14],
         }
     }
 
@@ -59,7 +59,7 @@ impl Form {
     pub(crate) const fn free_masks(self) -> [u8; 2] {
         match self {
             Self::Avx512 => [6, 7],
-            Self::Avx2 => [11, 12],
+            Self::Avx2 => [11, 15],
         }
     }
 
@@ -71,10 +71,11 @@ impl Form {
         }
     }
 
-    /// Vectors that hold registers of the GPU, from the first on.
-    pub(crate) const fn held(self) -> usize {
+    /// Vectors that hold registers of the GPU, from the first on. A `simple` stretch, all of whose lanes are active, uses the last of what is free alone.
+    pub(crate) const fn held(self, simple: bool) -> usize {
         match self {
             Self::Avx512 => self.free()[0] as usize,
+            Self::Avx2 if simple => self.free()[2] as usize,
             Self::Avx2 => self.active() as usize,
         }
     }

@@ -35,13 +35,21 @@ pub(crate) fn has_code(form: Form, instruction: &Instruction) -> bool {
 
 /// The instructions of a stretch that use each part of a register.
 pub(crate) fn all_uses(code: &[Instruction]) -> Uses {
-    let mut all = Uses::default();
+    let mut all = Uses { simple: code.iter().all(is_simple), ..Uses::default() };
     for (at, instruction) in code.iter().enumerate() {
         let [to, sources @ ..] = instruction.registers();
         all_parts(sources).for_each(|part| all.reads.entry(part).or_default().push(at));
         all_parts([to]).for_each(|part| all.writes.entry(part).or_default().push(at));
     }
     all
+}
+
+/// True for an instruction on words or doubles whose code uses no vectors for what is in between but the last of [`Form::free`], and that in which a NaN is found.
+fn is_simple(instruction: &Instruction) -> bool {
+    let (op, ty) = (instruction.op, instruction.ty);
+    let alone = matches!(op, Op::Mov | Op::Fma | Op::Floor | Op::Ceil | Op::Trunc | Op::RoundEven);
+    let shifts = matches!(op, Op::Shl | Op::ShrU | Op::ShrS | Op::Rotl) && instruction.constant;
+    ty != Type::B1 && (alone || shifts || opcodes::simple(op, ty).is_some())
 }
 
 /// Parts of some of the registers of an instruction.

@@ -18,6 +18,8 @@ pub(crate) type Part = (File, u8, u8);
 pub(crate) struct Uses {
     pub(crate) reads: BTreeMap<Part, Vec<usize>>,
     pub(crate) writes: BTreeMap<Part, Vec<usize>>,
+    /// True if the code of each instruction uses few vectors for what is in between ([`Form::held`]).
+    pub(crate) simple: bool,
 }
 
 /// The first of the instructions that use a part from one on.
@@ -29,7 +31,7 @@ fn next(uses: &BTreeMap<Part, Vec<usize>>, part: Part, from: usize) -> Option<us
 /// The vector for the result of an instruction that is computed for all lanes where only some get it.
 pub(crate) const ASIDE: u8 = Form::Avx512.free()[0] - 1;
 /// Most vectors that hold something.
-const MOST: usize = Form::Avx512.held();
+const MOST: usize = Form::Avx512.held(false);
 /// Registers of masks that hold predicates, where a form has such.
 const MASKS: std::ops::Range<usize> = 2..6;
 /// The mask that holds a predicate that is read where masks hold nothing for good.
@@ -196,8 +198,9 @@ impl<'b> Registers<'b> {
     /// A vector for a part, whatever it held before stored.
     fn take(&mut self, part: Part) -> u8 {
         let known = self.vectors.iter().position(|held| held.is_some_and(|held| held.part == part));
-        let place =
-            known.unwrap_or_else(|| self.worst(self.vectors.get(..self.form().held()).unwrap_or(&[]), self.used.0));
+        let place = known.unwrap_or_else(|| {
+            self.worst(self.vectors.get(..self.form().held(self.uses.simple && !self.some)).unwrap_or(&[]), self.used.0)
+        });
         if known.is_none() {
             if self.vectors[place].is_some_and(|held| self.is_overwritten(held.part)) {
                 self.vectors[place] = None;
