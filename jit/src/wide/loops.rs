@@ -1,4 +1,4 @@
-//! Innermost loops on words and predicates: turn after turn with the words of all lanes in vectors.
+//! Innermost loops on words and predicates with AVX-512: turn after turn with the words of all lanes in vectors.
 //!
 //! The function of a loop is entered at the first instruction in it, with the loop's frame on top. It does what the segments of the loop do, budget and frames included; only words wait in vectors until
 //! the function returns, and lanes, budget and the number of open blocks in general registers. So it returns wherever a segment begins that the budget does not allow, or behind the loop.

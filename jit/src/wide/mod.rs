@@ -1,7 +1,7 @@
 //! Code for processors with vectors of 512 bits (AVX-512) or 256 (AVX2), beside that of the code generator, which has vectors of 128: stretches of plain instructions for as many lanes at a time as a
 //! vector has words, with the registers of the GPU in those of the host from the first use to the end.
 //!
-//! Innermost loops on words are each one such function, too, which keeps all of them in vectors over the turns; and so is each kind of access to memory.
+//! Each kind of access to memory is one such function, too; and so are innermost loops on words with AVX-512, whose vectors keep all of them over the turns.
 //!
 //! Each stretch is a function of its own, with the address of the [`Context`](crate::context::Context) as its argument. It follows the calling convention of the host and calls nothing.
 

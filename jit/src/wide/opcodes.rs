@@ -1,4 +1,4 @@
-//! Instructions of the processor by what they do: AVX-512 with the extensions that [`is_there`](super::is_there) asks for.
+//! Instructions of the processor by what they do: AVX-512 with the extensions that [`Form::is_there`](super::form::Form::is_there) asks for. Those of AVX2 are [`half`](super::halves::half).
 
 use campanile_hw::isa::{Comparison, Op, Type};
 use iced_x86::Code;
