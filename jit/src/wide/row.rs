@@ -57,7 +57,7 @@ impl Access {
         code.place(other);
     }
 
-    /// Generates the access for a single lane, if only one of those in RAX is active; otherwise, and where its address is wrong, the code goes on behind.
+    /// Generates the access for a single lane, if only one of those in RAX is active; otherwise, and where its address is wrong, the code goes on behind, with the same in RAX.
     pub(crate) fn alone(&self, code: &mut Bytes) {
         if matches!(self.space, Space::Scratch(_)) {
             return;
@@ -73,6 +73,7 @@ impl Access {
         code.set(RAX, 0);
         code.end();
         code.place(other);
+        code.load(false, RAX, RDI, ACTIVE);
     }
 
     fn is_global(&self) -> bool {
