@@ -128,26 +128,28 @@ impl Access {
         }
     }
 
-    /// The addresses of a group, and a look at each by itself; to `none` without active lanes.
-    fn addresses(&self, code: &mut Bytes, group: u8, none: Label) -> u8 {
+    /// The addresses of a group, and a look at each by itself: those of [`LANES`], to `none` if none is active, or all where the mask is 0.
+    fn addresses(&self, code: &mut Bytes, group: u8, (mask, none): (u8, Label)) -> u8 {
         let (form, bytes) = (code.form(), code.form().bytes() as i32);
         let (place, at) = (places(form, group), i32::from(group) * bytes);
-        Self::lanes_or(code, group, (lanes_of(form), none));
+        if mask == LANES {
+            Self::lanes_or(code, group, (lanes_of(form), none));
+        }
         match self.space {
             Space::Global => code.vector(opcodes::LOAD, [place, 0], Source::At(RSI, at), With::default()),
             _ => code.vector(opcodes::UNSIGNED, [place, 0], Source::Element(RSI, at / 2), With::default()),
         }
         code.vector(opcodes::add(true), [place, place], Source::Register(OFFSET), With::default());
         let low = number(code, u64::from(self.format.element()) - 1);
-        code.test_elements([FOUND, place], low, LANES);
+        code.test_elements([FOUND, place], low, mask);
         code.masks(MaskOp::Or, WRONG, WRONG, FOUND);
         place
     }
 
     /// Adds the active lanes whose number in a vector is greater than this one to those that are wrong.
-    fn limit(code: &mut Bytes, vector: u8, most: u64) {
+    fn limit(code: &mut Bytes, vector: u8, most: u64, mask: u8) {
         let most = number(code, most);
-        code.compare_integers((Comparison::GtU, true), [FOUND, vector], most, With::mask(LANES));
+        code.compare_integers((Comparison::GtU, true), [FOUND, vector], most, With::mask(mask));
         code.masks(MaskOp::Or, WRONG, WRONG, FOUND);
     }
 
@@ -156,8 +158,8 @@ impl Access {
         code.vector(opcodes::SPREAD_DOUBLE, [BASE, 0], Source::Element(RDI, base as i32), With::default());
         for group in groups(code.form()) {
             let next = code.label();
-            let place = self.addresses(code, group, next);
-            Self::limit(code, place, size.saturating_sub(self.format.bytes().into()));
+            let place = self.addresses(code, group, (LANES, next));
+            Self::limit(code, place, size.saturating_sub(self.format.bytes().into()), LANES);
             code.vector(opcodes::add(true), [place, place], Source::Register(BASE), With::default());
             if apart != 0 {
                 let count = u64::from(lanes_of(code.form()));
@@ -175,17 +177,7 @@ impl Access {
     fn global(&self, code: &mut Bytes, ready: Label) {
         let apart = code.label();
         self.first_page(code, apart);
-        code.masks(MaskOp::Xor, ELSEWHERE, ELSEWHERE, ELSEWHERE);
-        for group in groups(code.form()) {
-            let next = code.label();
-            let [place, page] = self.pages_of(code, group, next);
-            differs(code, page, FIRST_PAGE);
-            code.masks(MaskOp::Or, ELSEWHERE, ELSEWHERE, FOUND);
-            code.vector(opcodes::add(true), [place, place], Source::Register(BASE), With::default());
-            keep(code, group);
-            code.place(next);
-        }
-        code.test_mask(ELSEWHERE);
+        self.by_pages(code, |_, _| [FIRST_PAGE, BASE].map(Source::Register));
         code.jump_if(true, ready);
         code.place(apart);
         self.last_pages(code, ready);
@@ -208,13 +200,35 @@ impl Access {
         code.place(incomplete);
     }
 
-    /// The addresses of a group of lanes, and their pages; goes to `next` if none of them is active. What crosses a page is noted.
-    fn pages_of(&self, code: &mut Bytes, group: u8, next: Label) -> [u8; 2] {
+    /// Translates the addresses of each group by what gives the numbers of their pages and what is added in these; compares the lanes that are in other pages with none.
+    fn by_pages(&self, code: &mut Bytes, pages: impl Fn(&Bytes, u8) -> [Source; 2]) {
         let [page, ..] = code.form().free();
-        let place = self.addresses(code, group, next);
-        self.crossing(code, place);
-        shift_down(code, page, place, PAGE.trailing_zeros());
-        [place, page]
+        let (some, done) = (code.label(), code.label());
+        code.masks(MaskOp::Xor, ELSEWHERE, ELSEWHERE, ELSEWHERE);
+        code.load(false, RAX, RDI, ACTIVE);
+        code.compare(RAX, -1);
+        code.jump_if(false, some);
+        // Where all lanes are active no mask is needed.
+        for mask in [0, LANES] {
+            if mask == LANES {
+                code.jump(done);
+                code.place(some);
+            }
+            for group in groups(code.form()) {
+                let next = code.label();
+                let place = self.addresses(code, group, (mask, next));
+                self.crossing(code, place, mask);
+                shift_down(code, page, place, PAGE.trailing_zeros());
+                let [known, added] = pages(code, group);
+                code.find_unequal(true, [FOUND, page], known, mask);
+                code.masks(MaskOp::Or, ELSEWHERE, ELSEWHERE, FOUND);
+                code.vector(opcodes::add(true), [place, place], added, With::default());
+                keep(code, group);
+                code.place(next);
+            }
+        }
+        code.place(done);
+        code.test_mask(ELSEWHERE);
     }
 
     /// What [`Context::last`] is after an access of this kind.
@@ -228,18 +242,7 @@ impl Access {
         code.memory_number(Code::Cmp_rm32_imm32, RDI, LAST, self.kind());
         code.memory_number(Code::Mov_rm32_imm32, RDI, LAST, 0);
         code.jump_if(false, others);
-        code.masks(MaskOp::Xor, ELSEWHERE, ELSEWHERE, ELSEWHERE);
-        for group in groups(code.form()) {
-            let next = code.label();
-            let [place, page] = self.pages_of(code, group, next);
-            let (known, added) = (at_group(code, LAST_PAGES, group), at_group(code, LAST_PLACES, group));
-            code.find_unequal(true, [FOUND, page], known, LANES);
-            code.masks(MaskOp::Or, ELSEWHERE, ELSEWHERE, FOUND);
-            code.vector(opcodes::add(true), [place, place], added, With::default());
-            keep(code, group);
-            code.place(next);
-        }
-        code.test_mask(ELSEWHERE);
+        self.by_pages(code, |code, group| [LAST_PAGES, LAST_PLACES].map(|array| at_group(code, array, group)));
         code.jump_if(false, others);
         code.memory_number(Code::Mov_rm32_imm32, RDI, LAST, self.kind());
         code.jump(ready);
@@ -252,12 +255,12 @@ impl Access {
     }
 
     /// An access of several elements may leave its page.
-    fn crossing(&self, code: &mut Bytes, address: u8) {
+    fn crossing(&self, code: &mut Bytes, address: u8, mask: u8) {
         if self.format.registers() != 1 {
             let [offset, ..] = code.form().free();
             let bits = number(code, PAGE - 1);
             code.vector(opcodes::and(true), [offset, address], bits, With::default());
-            Self::limit(code, offset, PAGE - u64::from(self.format.bytes()));
+            Self::limit(code, offset, PAGE - u64::from(self.format.bytes()), mask);
         }
     }
 
@@ -289,8 +292,8 @@ impl Access {
     /// Translates the addresses of a group, each by its own page.
     fn own_pages(&self, code: &mut Bytes, group: u8) {
         let next = code.label();
-        let place = self.addresses(code, group, next);
-        self.crossing(code, place);
+        let place = self.addresses(code, group, (LANES, next));
+        self.crossing(code, place, LANES);
         let [page, entry, other] = code.form().free();
         shift_down(code, page, place, PAGE.trailing_zeros());
         let mut folded = page;
@@ -307,7 +310,7 @@ impl Access {
         code.vector(opcodes::add(true), [entry, entry], Source::Register(BASE), With::default());
         code.copy_mask(MOVED, LANES);
         code.gather_doubles([other, MOVED], Source::Each(entry, self.tag()));
-        differs(code, page, other);
+        code.find_unequal(true, [FOUND, page], Source::Register(other), LANES);
         code.masks(MaskOp::Or, WRONG, WRONG, FOUND);
         let (known, added) = (at_group(code, LAST_PAGES, group), at_group(code, LAST_PLACES, group));
         code.vector(opcodes::STORE, [page, 0], known, With::default());
@@ -448,9 +451,4 @@ fn number(code: &mut Bytes, number: u64) -> Source {
 fn shift_down(code: &mut Bytes, to: u8, from: u8, by: u32) {
     let opcode = opcodes::shift(Op::ShrU, true);
     code.vector(opcode, [0, to], Source::Register(from), With::immediate(by as u8));
-}
-
-/// Finds the active lanes whose numbers differ.
-fn differs(code: &mut Bytes, one: u8, other: u8) {
-    code.find_unequal(true, [FOUND, one], Source::Register(other), LANES);
 }

@@ -189,14 +189,15 @@ impl Bytes {
         }
     }
 
-    /// A mask of the elements of doubles that have one of the bits of others, among those of a mask.
+    /// A mask, for [`Bytes::test_mask`] alone, that is zero if no element of doubles, among those of a mask, has one of some bits.
     pub(crate) fn test_elements(&mut self, [to, number]: [u8; 2], bits: Source, mask: u8) {
         match self.form() {
             Form::Avx512 => self.vector(opcodes::test(true, false), [to, number], bits, With::mask(mask)),
             Form::Avx2 => {
                 self.vector(opcodes::and(true), [to, number], bits, With::default());
-                let zero = Source::Spread(self.constant(&[0; 8]));
-                self.compare_integers((Comparison::Ne, true), [to, to], zero, With::mask(mask));
+                if mask != 0 {
+                    self.masks(MaskOp::And, to, to, mask);
+                }
             }
         }
     }
