@@ -280,6 +280,8 @@ impl Drop for Compiled {
     }
 }
 
+const _: () = assert!(LANES == 32, "a segment takes a subgroup as eight times four lanes");
+
 impl<M: Paged> Code<M> for Compiled {
     fn length(&self, instruction: u32) -> u32 {
         self.entries.lengths.get(instruction as usize).copied().unwrap_or(0)
@@ -297,7 +299,6 @@ impl<M: Paged> Code<M> for Compiled {
                 && *state.depth as usize <= self.depth,
             "state of another program"
         );
-        const { assert!(LANES == 32, "a segment takes a subgroup as eight times four lanes") };
         let mut context = Context {
             words: state.words.as_flattened_mut().as_mut_ptr(),
             doubles: state.doubles.as_flattened_mut().as_mut_ptr(),

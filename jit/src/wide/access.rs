@@ -208,7 +208,7 @@ impl Access {
         code.load(false, RAX, RDI, ACTIVE);
         code.compare(RAX, -1);
         code.jump_if(false, some);
-        // Where all lanes are active no mask is needed.
+        // All lanes are active in the first of both, which has no masks.
         for mask in [0, LANES] {
             if mask == LANES {
                 code.jump(done);

@@ -1,4 +1,4 @@
-//! What takes several instructions of AVX2.
+//! Operations that take several instructions of AVX2.
 
 use super::bytes::{MaskOp, Source, With};
 use super::opcodes;
