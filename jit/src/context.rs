@@ -38,6 +38,8 @@ pub(crate) struct Context {
     pub(crate) last: u32,
     pub(crate) last_pages: OfLanes,
     pub(crate) last_places: OfLanes,
+    /// Places in the host of the addresses of an access, where they do not fit into vectors.
+    pub(crate) places: OfLanes,
 }
 
 /// A double of each lane.

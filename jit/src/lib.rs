@@ -7,7 +7,7 @@
 //! access that the [`Pages`] do not have, which the interpreter then makes through the page tables, or faults at. So a program that is stopped, saved and restored is in the same state
 //! whichever executor ran it, and a fault is the same one.
 //!
-//! Plain instructions are executed for four lanes at a time, or for sixteen where the processor has vectors of 512 bits ([`Vectors::Wide`]); registers are loaded at their first use and stored at the end of the segment, lanes that are not active keeping their values. A NaN
+//! Plain instructions are executed for four lanes at a time, or for as many as fit into the wider vectors that the processor has ([`Vectors`]); registers are loaded at their first use and stored at the end of the segment, lanes that are not active keeping their values. A NaN
 //! becomes the canonical one there, or where its bits are used. The vectors of 512 bits keep the words of an innermost loop over its turns, if all of them fit. Loads and stores move all lanes at once if their addresses follow one another.
 //!
 //! What generated code can reach: the registers and frames that it is given, by numbers that were checked when the program was validated (the depth of frames, which a restored state also has a part in, is
@@ -47,7 +47,7 @@ use pages::PAGE;
 pub use pages::Pages;
 use program::{Entries, program};
 use std::mem::{ManuallyDrop, MaybeUninit};
-use wide::Wide;
+use wide::{Form, Wide};
 
 /// Memory some of whose pages compiled code reaches by itself.
 pub trait Paged: GlobalMemory {
@@ -132,8 +132,33 @@ pub struct Compiled {
 pub enum Vectors {
     /// Those of the code generator, of 128 bits.
     Narrow,
-    /// Of 512 bits, where the processor has those.
-    Wide,
+    /// Of 256 bits (AVX2).
+    Avx2,
+    /// Of 512 bits (AVX-512).
+    Avx512,
+}
+
+impl Vectors {
+    /// All of them, the narrowest first.
+    pub const ALL: [Self; 3] = [Self::Narrow, Self::Avx2, Self::Avx512];
+
+    /// True if the processor has the instructions.
+    pub fn is_there(self) -> bool {
+        self.form().is_none_or(Form::is_there)
+    }
+
+    /// The widest that the processor has.
+    pub fn widest() -> Self {
+        Self::ALL.into_iter().rfind(|vectors| vectors.is_there()).unwrap_or(Self::Narrow)
+    }
+
+    fn form(self) -> Option<Form> {
+        match self {
+            Self::Narrow => None,
+            Self::Avx2 => Some(Form::Avx2),
+            Self::Avx512 => Some(Form::Avx512),
+        }
+    }
 }
 
 impl std::fmt::Debug for Compiled {
@@ -191,26 +216,29 @@ fn define(module: &mut JITModule, code: &[u8]) -> Result<FuncId, NotCompiled> {
 }
 
 impl Compiled {
-    /// Compiles a program.
+    /// Compiles a program for the widest vectors that the processor has.
     ///
     /// # Errors
     /// [`NotCompiled`]: the processor lacks SSE 4.2, or the host gives no memory for code.
     pub fn new(kernel: &Kernel) -> Result<Self, NotCompiled> {
-        Self::with(kernel, Vectors::Wide)
+        Self::with(kernel, Vectors::widest())
     }
 
     /// Compiles a program for these vectors.
     ///
     /// # Errors
-    /// As [`Compiled::new`].
+    /// As [`Compiled::new`]; and the processor has no such vectors.
     pub fn with(kernel: &Kernel, vectors: Vectors) -> Result<Self, NotCompiled> {
+        if !vectors.is_there() {
+            return Err(NotCompiled(format!("the processor has no vectors {vectors:?}")));
+        }
         let isa = host()?;
         let mut module = JITModule::new(JITBuilder::with_isa(isa, cranelift_module::default_libcall_names()));
         let mut context = module.make_context();
         context.func.signature = Signature::new(CallConv::SystemV);
         context.func.signature.params.push(AbiParam::new(types::I64));
         let mut builder = FunctionBuilderContext::new();
-        let wide = (vectors == Vectors::Wide && wide::is_there()).then(Wide::default);
+        let wide = vectors.form().map(Wide::new);
         let (entries, wide) = program(module.isa(), &mut context.func, &mut builder, (kernel, has_fma(), wide));
         let id = module.declare_anonymous_function(&context.func.signature).map_err(failed)?;
         module.define_function(id, &mut context).map_err(failed)?;
@@ -252,6 +280,8 @@ impl Drop for Compiled {
     }
 }
 
+const _: () = assert!(LANES == 32, "a segment takes a subgroup as eight times four lanes");
+
 impl<M: Paged> Code<M> for Compiled {
     fn length(&self, instruction: u32) -> u32 {
         self.entries.lengths.get(instruction as usize).copied().unwrap_or(0)
@@ -269,7 +299,6 @@ impl<M: Paged> Code<M> for Compiled {
                 && *state.depth as usize <= self.depth,
             "state of another program"
         );
-        const { assert!(LANES == 32, "a segment takes a subgroup as eight times four lanes") };
         let mut context = Context {
             words: state.words.as_flattened_mut().as_mut_ptr(),
             doubles: state.doubles.as_flattened_mut().as_mut_ptr(),
@@ -295,6 +324,7 @@ impl<M: Paged> Code<M> for Compiled {
             last: 0,
             last_pages: OfLanes([const { MaybeUninit::uninit() }; LANES]),
             last_places: OfLanes([const { MaybeUninit::uninit() }; LANES]),
+            places: OfLanes([const { MaybeUninit::uninit() }; LANES]),
         };
         let mut before = None;
         loop {

@@ -8,7 +8,7 @@ use crate::files::Files;
 use crate::lanes::registers;
 use crate::masks::parts;
 use crate::segment::plain;
-use crate::wide::{self, Loop, Wide};
+use crate::wide::{self, Form, Loop, Wide};
 use campanile_hw::isa::{Instruction, LANES};
 use campanile_shader::Kernel;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -156,7 +156,7 @@ impl Emitter<'_, '_> {
     /// At the start of a loop that has code for wider vectors: runs that, and goes on where it returns. Where it has done nothing the segment is next.
     fn turns(&mut self, segments: &BTreeMap<u32, Segment>, start: u32) {
         let kernel = self.kernel;
-        let Some(wide) = self.wide.as_mut() else { return };
+        let Some(wide) = self.wide.as_mut().filter(|wide| wide.form() == Form::Avx512) else { return };
         let Some(found) = Loop::at(kernel, segments, start) else { return };
         let place = wide.turns(kernel, &found);
         let before = self.field(BUDGET);
@@ -176,7 +176,8 @@ impl Emitter<'_, '_> {
     /// Executes plain instructions: those with code for wider vectors by that.
     fn plain(&mut self, code: &[Instruction]) {
         let header = self.kernel.header();
-        let is_wide = |instruction: &Instruction| wide::has_code(instruction);
+        let form = self.wide.as_ref().map(Wide::form);
+        let is_wide = |instruction: &Instruction| form.is_some_and(|form| wide::has_code(form, instruction));
         for run in code.chunk_by(|one, next| is_wide(one) == is_wide(next)) {
             if let Some(wide) = self.wide.as_mut().filter(|_| run.first().is_some_and(is_wide)) {
                 let place = wide.plain(header, run);

@@ -5,7 +5,7 @@ mod guest;
 
 use campanile_hw::isa::Program;
 use campanile_isa::assemble;
-use campanile_jit::{Compiled, Vectors};
+use campanile_jit::Compiled;
 use campanile_shader::{Cause, Dispatch, Kernel, Outcome};
 use guest::{BASE, Guest, PAGE};
 
@@ -18,7 +18,7 @@ fn compare(text: &str, block: u64) -> Outcome<guest::Forbidden> {
     let kernel = kernel(text);
     let (mut expected, mut whole) = (Guest::new(), Dispatch::new([1, 1, 1], block));
     let end = whole.run(&kernel, &mut expected, &mut { 100_000 });
-    for vectors in [Vectors::Narrow, Vectors::Wide] {
+    for vectors in guest::vectors() {
         let compiled = Compiled::with(&kernel, vectors).expect("compiled");
         let (mut memory, mut dispatch) = (Guest::new(), Dispatch::new([1, 1, 1], block));
         let outcome = dispatch.run_with(&kernel, &compiled, &mut memory, &mut { 100_000 });
@@ -136,5 +136,24 @@ fn lanes_that_use_the_pages_of_their_last_access_again_mean_the_same() {
         ("index d1, d0, w0, 1024\nload.w1 w10, [d1]", BASE),
     ] {
         let Outcome::Fault(_) = compare(&again(160, then), block) else { panic!("{then}") };
+    }
+}
+
+#[test]
+fn an_access_of_a_single_lane_that_may_not_be_made_means_the_same() {
+    // Addresses whose low half is zero, that are misaligned, in no page, and in one that may only be read.
+    for address in [0xffff_0000_0000_0000, BASE + 2, BASE + 3 * PAGE, BASE + 2 * PAGE] {
+        for (access, lane) in [("load.w1 w4, [d1]", 10), ("store.w1 [d1], w4", 3)] {
+            let text = format!(
+                ".workgroup 32, 1, 1\nsystem.lane_id w0\nmov.i64 d1, {address}\ncmp.i32.eq p0, w0, {lane}\nif p0\n{access}\nend_if\nexit"
+            );
+            let end = compare(&text, BASE);
+            let reads = address == BASE + 2 * PAGE && access.starts_with("load");
+            match end {
+                Outcome::Done => assert!(reads, "{text}"),
+                Outcome::Fault(fault) => assert_eq!((fault.lane, reads), (lane, false), "{text}"),
+                Outcome::Paused => panic!("{text}"),
+            }
+        }
     }
 }

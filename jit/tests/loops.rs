@@ -5,7 +5,7 @@ mod guest;
 
 use campanile_hw::isa::Program;
 use campanile_isa::assemble;
-use campanile_jit::{Compiled, Vectors};
+use campanile_jit::Compiled;
 use campanile_shader::{Dispatch, Kernel, Outcome};
 use guest::{BASE, Guest};
 
@@ -59,7 +59,7 @@ fn a_loop_that_is_stopped_at_every_budget_does_the_same() {
         let kernel = kernel(&program(body));
         let (mut expected, mut whole) = (Guest::new(), Dispatch::new([1, 1, 1], BASE));
         assert_eq!(whole.run(&kernel, &mut expected, &mut { 100_000 }), Outcome::Done, "{body}");
-        for vectors in [Vectors::Narrow, Vectors::Wide] {
+        for vectors in guest::vectors() {
             let compiled = Compiled::with(&kernel, vectors).expect("compiled");
             for step in (1..80).chain([100_000]) {
                 let (mut memory, mut dispatch) = (Guest::new(), Dispatch::new([1, 1, 1], BASE));

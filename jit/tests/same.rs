@@ -8,18 +8,15 @@ use campanile_hw::isa::{
     Comparison, FORMS, Immediate, Instruction, LANES, Op, Operand, Program, ProgramHeader, SystemValue, Type,
 };
 use campanile_isa::{Source, assemble, link};
-use campanile_jit::{Compiled, Vectors};
+use campanile_jit::Compiled;
 use campanile_shader::{Cause, Code, Counters, Dispatch, Kernel, Outcome, Place, State};
-use guest::{BASE, Forbidden, Guest, PAGE};
+use guest::{BASE, Forbidden, Guest, PAGE, vectors};
 use proptest::prelude::*;
 use random::{REACH, choices, program};
 
 fn kernel(bytes: &[u8]) -> Kernel {
     Kernel::new(&Program::validate(bytes).expect("valid"))
 }
-
-/// What programs are compiled for; where the processor has no wide vectors both are the same.
-const VECTORS: [Vectors; 2] = [Vectors::Narrow, Vectors::Wide];
 
 /// Runs that end without an outcome are so long.
 const WHOLE: u64 = 10_000_000;
@@ -44,7 +41,7 @@ proptest! {
     #[test]
     fn a_compiled_program_does_the_same_wherever_it_is_stopped(
         choices in choices(), block in blocks(), budgets in prop::collection::vec(1u64..300, 1..40),
-        vectors in prop::sample::select(&VECTORS)
+        vectors in prop::sample::select(vectors())
     ) {
         let kernel = kernel(&program(&choices));
         let compiled = Compiled::with(&kernel, vectors).expect("compiled");
@@ -164,7 +161,9 @@ fn alone(instruction: Instruction) -> Kernel {
 #[test]
 fn every_plain_instruction_means_the_same_in_both_executors() {
     let mut seen = std::collections::BTreeSet::new();
-    for (instruction, vectors) in instructions().flat_map(|instruction| VECTORS.map(|vectors| (instruction, vectors))) {
+    let all = vectors();
+    for (instruction, vectors) in instructions().flat_map(|instruction| all.iter().map(move |one| (instruction, *one)))
+    {
         let kernel = alone(instruction);
         let compiled = Compiled::with(&kernel, vectors).expect("compiled");
         // What reaches memory or other lanes has tests of its own.
@@ -392,4 +391,56 @@ fn what_lanes_do_together_is_compiled_and_means_the_same() {
     // EXIT is the interpreter's.
     let instructions: u32 = compiled.segments().map(|(_, length)| length).sum();
     assert_eq!(instructions as usize, kernel.code().len() - 1);
+}
+
+/// Operations on one register after another, more than vectors of any form hold, each of which is read by later ones.
+fn chain(file: &str, ops: &[&str], count: usize) -> String {
+    let line = |number: usize| {
+        let [to, one, other] = [number % 20, (number * 7 + 3) % 20, (number * 11 + 5) % 20];
+        format!("{} {file}{to}, {file}{one}, {file}{other}\n", ops[number % ops.len()])
+    };
+    (0..count).map(line).collect()
+}
+
+#[test]
+fn a_stretch_with_more_registers_than_vectors_means_the_same() {
+    let bodies = [
+        chain("w", &["add.i32", "xor.i32", "mul.i32", "sub.i32"], 100),
+        // Infinite numbers and NaNs come about.
+        chain("w", &["add.f32", "mul.f32", "div.f32", "sub.f32", "max.f32"], 100),
+        chain("w", &["add.f32", "mul.f32", "xor.i32", "sub.f32"], 100),
+        chain("d", &["add.i64", "xor.i64", "sub.i64"], 100),
+        chain("d", &["add.f64", "mul.f64", "div.f64", "sub.f64"], 100),
+        format!(
+            "{}rotl.i32 w3, w4, 7\nrotl.i32 w3, w3, 16\n{}",
+            chain("w", &["add.i32"], 40),
+            chain("w", &["xor.i32"], 40)
+        ),
+    ];
+    let setup: String = (0..20)
+        .map(|number| {
+            format!("mul.i32 w{number}, w20, {}\nindex d{number}, d20, w{number}, 24\n", 0x0123_4567 * (number + 1))
+        })
+        .collect();
+    let stores: String = (0..20)
+        .map(|number| {
+            format!("store.w1 [d21 + {}], w{number}\nstore.d1 [d22 + {}], d{number}\n", number * 128, number * 8)
+        })
+        .collect();
+    for (body, lanes) in bodies.iter().flat_map(|body| [0, 13, 40].map(|lanes| (body, lanes))) {
+        let text = format!(
+            ".workgroup 40, 1, 1\narguments d20\nsystem.local_index w20\nindex d21, d20, w20, 4\nindex d22, d20, w20, 192\n{setup}cmp.i32.ge_u p0, w20, {lanes}
+            if p0\n{body}end_if\n{stores}exit"
+        );
+        let kernel = kernel(&assemble(&text).expect("legal"));
+        let (mut expected, mut whole) = (Guest::new(), Dispatch::new([1, 1, 1], BASE));
+        assert_eq!(whole.run(&kernel, &mut expected, &mut { WHOLE }), Outcome::Done);
+        for vectors in vectors() {
+            let compiled = Compiled::with(&kernel, vectors).expect("compiled");
+            let (mut memory, mut dispatch) = (Guest::new(), Dispatch::new([1, 1, 1], BASE));
+            assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut { WHOLE }), Outcome::Done);
+            assert!(memory.contents() == expected.contents(), "memory differs, {vectors:?}\n{text}");
+            assert!(dispatch == whole, "state differs, {vectors:?}\n{text}");
+        }
+    }
 }

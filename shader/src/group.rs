@@ -4,7 +4,7 @@ use crate::evaluate::{compare, convert, evaluate, reduce, reduction_start, updat
 use crate::grid::{Counters, Grid, Place};
 use crate::kernel::Kernel;
 use crate::memory::{Cause, GlobalMemory};
-use crate::subgroup::{Subgroup, lanes};
+use crate::subgroup::{Subgroup, lanes, zero};
 use campanile_hw::isa::{
     Immediate, Instruction, LANES, MemoryFormat, Op, Operand, Order, Reduction, Scope, SystemValue,
 };
@@ -67,7 +67,7 @@ impl Group {
     pub(crate) fn restart(&mut self, kernel: &Kernel, id: [u32; 3]) {
         self.id = id;
         self.current = 0;
-        self.shared.fill(0);
+        zero(&mut self.shared);
         for (number, subgroup) in (0..).zip(&mut self.subgroups) {
             subgroup.restart(kernel.header.lanes() - number * LANES as u32);
         }

@@ -108,6 +108,13 @@ fn first_lanes(lanes: u32) -> u32 {
     u32::MAX.checked_shr((LANES as u32).saturating_sub(lanes)).unwrap_or(0)
 }
 
+/// Makes all numbers zero. Of nothing it does nothing: a fill of no bytes stores to an address that does not exist with an empty mask, for which some processors take hundreds of cycles.
+pub(crate) fn zero<T: Clone + Default>(numbers: &mut [T]) {
+    if !numbers.is_empty() {
+        numbers.fill(T::default());
+    }
+}
+
 impl Subgroup {
     /// A subgroup before its first instruction, with as many of `lanes` as it can have. Everything is zero.
     pub(crate) fn new(kernel: &Kernel, lanes: u32) -> Self {
@@ -130,10 +137,10 @@ impl Subgroup {
     pub(crate) fn restart(&mut self, lanes: u32) {
         let alive = first_lanes(lanes);
         (self.pc, self.active, self.alive, self.waiting, self.frames.depth) = (0, alive, alive, false, 0);
-        self.predicates.fill(0);
-        self.words.fill([0; LANES]);
-        self.doubles.fill([0; LANES]);
-        self.scratch.fill(0);
+        zero(&mut self.predicates);
+        zero(self.words.as_flattened_mut());
+        zero(self.doubles.as_flattened_mut());
+        zero(&mut self.scratch);
     }
 
     /// The bits of a register of a file in a lane.

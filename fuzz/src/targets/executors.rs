@@ -80,7 +80,7 @@ pub(crate) fn executors(data: &[u8]) {
     let kernel = Kernel::new(&program);
     let (mut memory, mut whole) = (Guest::new(), Dispatch::new(grid, block));
     let end = whole.run(&kernel, &mut memory, &mut { WHOLE });
-    for vectors in [Vectors::Narrow, Vectors::Wide] {
+    for vectors in Vectors::ALL.into_iter().filter(|vectors| vectors.is_there()) {
         let compiled = Compiled::with(&kernel, vectors).expect("compiled");
         let by_turns = run(&kernel, &compiled, (grid, block), budgets);
         if end == Outcome::Paused {

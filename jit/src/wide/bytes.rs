@@ -1,6 +1,8 @@
 //! Instructions of the host's processor in the order in which they are made, with labels, and with the constants that they use behind them.
 
-use iced_x86::{Code, Encoder, Instruction, OpCodeOperandKind, OpKind, Register};
+use super::form::Form;
+use super::halves::half;
+use iced_x86::{Code, Encoder, EncodingKind, Instruction, OpCodeOperandKind, OpKind, Register};
 
 /// The operand of an instruction that may lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +21,7 @@ pub(crate) enum Source {
     Each(u8, i32),
 }
 
-/// What an instruction has beside its operands: the mask of the elements that are written, whether the others become zero, and an immediate operand.
+/// What an instruction has beside its operands: the mask of the elements that are written, or by which elements are chosen, whether the others become zero, and an immediate operand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct With {
     pub(crate) mask: u8,
@@ -52,10 +54,7 @@ pub(crate) enum MaskOp {
     /// The second, where the first is not set.
     AndNot,
     Or,
-    Xnor,
     Xor,
-    /// Eight bits of the first above eight of the second.
-    Join,
 }
 
 /// A place in the code that is jumped to.
@@ -67,6 +66,7 @@ const DISTANCE: usize = 4;
 
 /// Code on its way, with the constants that it uses.
 pub(crate) struct Bytes {
+    form: Form,
     encoder: Encoder,
     len: usize,
     /// The first error of an instruction that could not be encoded; `finish` returns it.
@@ -77,20 +77,6 @@ pub(crate) struct Bytes {
     labels: Vec<Option<usize>>,
     /// The same of labels.
     to_labels: Vec<(usize, usize, usize)>,
-}
-
-impl Default for Bytes {
-    fn default() -> Self {
-        Self {
-            encoder: Encoder::new(64),
-            len: 0,
-            error: None,
-            constants: Vec::new(),
-            to_constants: Vec::new(),
-            labels: Vec::new(),
-            to_labels: Vec::new(),
-        }
-    }
 }
 
 impl std::fmt::Debug for Bytes {
@@ -105,6 +91,8 @@ enum Field {
     Second,
     Source,
     Immediate(OpKind),
+    /// The mask of [`With`], as a vector.
+    Mask,
     /// AL, which a few instructions always have.
     Fixed(Register),
 }
@@ -113,8 +101,9 @@ enum Field {
 fn field(kind: OpCodeOperandKind) -> Option<(Field, Register)> {
     use OpCodeOperandKind::*;
     let field = match kind {
-        zmm_reg | ymm_reg | k_reg | r32_reg | r64_reg | r16_reg | r8_reg => Field::First,
-        zmm_vvvv | k_vvvv => Field::Second,
+        zmm_reg | ymm_reg | xmm_reg | k_reg | r32_reg | r64_reg | r16_reg | r8_reg => Field::First,
+        zmm_vvvv | ymm_vvvv | k_vvvv => Field::Second,
+        ymm_is4 => Field::Mask,
         imm8 => Field::Immediate(OpKind::Immediate8),
         imm8sex32 => Field::Immediate(OpKind::Immediate8to32),
         imm32 => Field::Immediate(OpKind::Immediate32),
@@ -124,8 +113,9 @@ fn field(kind: OpCodeOperandKind) -> Option<(Field, Register)> {
     };
     let first = match kind {
         zmm_reg | zmm_vvvv | zmm_or_mem | zmm_rm | mem_vsib64z => Register::ZMM0,
-        ymm_reg | ymm_or_mem => Register::YMM0,
-        xmm_or_mem => Register::XMM0,
+        ymm_reg | ymm_vvvv | ymm_or_mem | ymm_rm | ymm_is4 => Register::YMM0,
+        mem_vsib64y => Register::YMM0,
+        xmm_reg | xmm_or_mem => Register::XMM0,
         k_reg | k_vvvv | k_rm | k_or_mem => Register::K0,
         r16_reg | r16_or_mem => Register::AX,
         r32_reg | r32_rm | r32_or_mem => Register::EAX,
@@ -138,6 +128,25 @@ fn field(kind: OpCodeOperandKind) -> Option<(Field, Register)> {
 }
 
 impl Bytes {
+    /// No code yet.
+    pub(crate) fn new(form: Form) -> Self {
+        Self {
+            form,
+            encoder: Encoder::new(64),
+            len: 0,
+            error: None,
+            constants: Vec::new(),
+            to_constants: Vec::new(),
+            labels: Vec::new(),
+            to_labels: Vec::new(),
+        }
+    }
+
+    /// The vectors that the code is for.
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
     /// The number of the next byte.
     pub(crate) fn here(&self) -> usize {
         self.len
@@ -152,6 +161,11 @@ impl Bytes {
         })
     }
 
+    /// The bytes of a constant.
+    pub(crate) fn bytes_of(&self, constant: usize) -> &[u8] {
+        self.constants.get(constant).map_or(&[], Vec::as_slice)
+    }
+
     /// Adds an instruction; gives the places of its start and its end.
     fn encode(&mut self, instruction: &Instruction) -> (usize, usize) {
         let start = self.len;
@@ -163,24 +177,45 @@ impl Bytes {
     }
 
     /// Sets an operand that may lie in memory. Of a constant the distance is filled in at the end.
-    fn memory(instruction: &mut Instruction, operand: u32, source: Source) {
+    fn memory(&self, instruction: &mut Instruction, operand: u32, source: Source) {
         let (base, offset) = match source {
             Source::At(base, offset) | Source::Element(base, offset) => (Register::RAX + u32::from(base), offset),
             Source::Each(index, offset) => {
-                instruction.set_memory_index(Register::ZMM0 + u32::from(index));
+                let first = if self.form == Form::Avx2 { Register::YMM0 } else { Register::ZMM0 };
+                instruction.set_memory_index(first + u32::from(index));
                 (Register::None, offset)
             }
             _ => (Register::RIP, 0),
         };
+        Self::memory_at(instruction, operand, base, offset);
+        instruction.set_is_broadcast(matches!(source, Source::Spread(_)));
+    }
+
+    /// A constant of one element as a whole vector, which is what instructions of AVX2 take.
+    fn whole(&mut self, source: Source) -> Source {
+        let Source::Spread(number) = source else { return source };
+        let all: Vec<u8> = self.bytes_of(number).iter().copied().cycle().take(self.form.bytes()).collect();
+        Source::Constant(self.constant(&all))
+    }
+
+    /// Sets an operand that lies in memory.
+    fn memory_at(instruction: &mut Instruction, operand: u32, base: Register, offset: i32) {
         instruction.set_op_kind(operand, OpKind::Memory);
         instruction.set_memory_base(base);
         instruction.set_memory_displacement64(i64::from(offset) as u64);
         instruction.set_memory_displ_size(if matches!(base, Register::None | Register::RIP) { 8 } else { 1 });
-        instruction.set_is_broadcast(matches!(source, Source::Spread(_)));
     }
 
     /// An instruction: its register operand, its further source (any number if it has none), the operand that may lie in memory, and what it has beside them.
-    pub(crate) fn vector(&mut self, code: Code, [first, second]: [u8; 2], source: Source, with: With) {
+    pub(crate) fn vector(&mut self, mut code: Code, [first, second]: [u8; 2], mut source: Source, with: With) {
+        if self.form == Form::Avx2 {
+            code = half(code);
+            source = self.whole(source);
+            if code.op_code().encoding() == EncodingKind::EVEX {
+                self.error = Some(format!("{code:?} is no instruction of AVX2"));
+                return;
+            }
+        }
         let mut instruction = Instruction::new();
         instruction.set_code(code);
         for (operand, kind) in (0..).zip(code.op_code().op_kinds()) {
@@ -191,6 +226,7 @@ impl Bytes {
             match (field, source) {
                 (Field::First, _) => instruction.set_op_register(operand, register + u32::from(first)),
                 (Field::Second, _) => instruction.set_op_register(operand, register + u32::from(second)),
+                (Field::Mask, _) => instruction.set_op_register(operand, register + u32::from(with.mask)),
                 (Field::Fixed(register), _) => instruction.set_op_register(operand, register),
                 (Field::Immediate(kind), _) => {
                     let number = with.immediate.unwrap_or(0);
@@ -200,10 +236,10 @@ impl Bytes {
                 (Field::Source, Source::Register(number)) => {
                     instruction.set_op_register(operand, register + u32::from(number));
                 }
-                (Field::Source, source) => Self::memory(&mut instruction, operand, source),
+                (Field::Source, source) => self.memory(&mut instruction, operand, source),
             }
         }
-        if with.mask != 0 {
+        if with.mask != 0 && self.form == Form::Avx512 {
             instruction.set_op_mask(Register::K0 + u32::from(with.mask));
             instruction.set_zeroing_masking(with.zero);
         }
@@ -236,46 +272,6 @@ impl Bytes {
         self.vector(code, [0, 0], Source::Element(base, offset), with);
     }
 
-    pub(crate) fn masks(&mut self, op: MaskOp, to: u8, first: u8, second: u8) {
-        let code = match op {
-            MaskOp::And => Code::VEX_Kandw_kr_kr_kr,
-            MaskOp::AndNot => Code::VEX_Kandnw_kr_kr_kr,
-            MaskOp::Or => Code::VEX_Korw_kr_kr_kr,
-            MaskOp::Xnor => Code::VEX_Kxnorw_kr_kr_kr,
-            MaskOp::Xor => Code::VEX_Kxorw_kr_kr_kr,
-            MaskOp::Join => Code::VEX_Kunpckbw_kr_kr_kr,
-        };
-        self.vector(code, [to, first], Source::Register(second), With::default());
-    }
-
-    pub(crate) fn not_mask(&mut self, to: u8, from: u8) {
-        self.two(Code::VEX_Knotw_kr_kr, to, from);
-    }
-
-    pub(crate) fn copy_mask(&mut self, to: u8, from: u8) {
-        self.two(Code::VEX_Kmovw_kr_km16, to, from);
-    }
-
-    /// Shifts a mask down.
-    pub(crate) fn shift_mask(&mut self, to: u8, from: u8, by: u8) {
-        self.vector(Code::VEX_Kshiftrw_kr_kr_imm8, [to, 0], Source::Register(from), With::immediate(by));
-    }
-
-    /// Loads 16 bits as a mask.
-    pub(crate) fn load_mask(&mut self, to: u8, base: u8, offset: i32) {
-        self.with_memory(Code::VEX_Kmovw_kr_km16, to, base, offset);
-    }
-
-    /// A mask of the low 16 bits of a general register.
-    pub(crate) fn mask_of(&mut self, to: u8, general: u8) {
-        self.two(Code::VEX_Kmovw_kr_r32, to, general);
-    }
-
-    /// The bits of a mask in a general register.
-    pub(crate) fn bits_of(&mut self, general: u8, mask: u8) {
-        self.two(Code::VEX_Kmovw_r32_kr, general, mask);
-    }
-
     /// Loads a general register, 32 or 64 bits.
     pub(crate) fn load(&mut self, wide: bool, to: u8, base: u8, offset: i32) {
         self.with_memory(if wide { Code::Mov_r64_rm64 } else { Code::Mov_r32_rm32 }, to, base, offset);
@@ -284,11 +280,6 @@ impl Bytes {
     /// Stores a general register, 32 or 64 bits.
     pub(crate) fn store(&mut self, wide: bool, from: u8, base: u8, offset: i32) {
         self.with_memory(if wide { Code::Mov_rm64_r64 } else { Code::Mov_rm32_r32 }, from, base, offset);
-    }
-
-    /// Stores 16 bits of a general register.
-    pub(crate) fn store_short(&mut self, from: u8, base: u8, offset: i32) {
-        self.with_memory(Code::Mov_rm16_r16, from, base, offset);
     }
 
     /// `to |= from`, of 32 bits.
@@ -352,21 +343,47 @@ impl Bytes {
         self.two(Code::Bsf_r32_rm32, to, from);
     }
 
-    /// Loads a double by its number behind an address, both in general registers.
-    pub(crate) fn load_numbered(&mut self, to: u8, base: u8, number: u8) {
+    /// Loads a word or double by its number behind an address, both in general registers, and a number of bytes.
+    pub(crate) fn load_numbered(&mut self, wide: bool, to: u8, (base, number): (u8, u8), offset: i32) {
+        let code = if wide { Code::Mov_r64_rm64 } else { Code::Mov_r32_rm32 };
+        self.numbered(code, [0, 1], (wide, to), (base, number), offset);
+    }
+
+    /// Stores a word or double there.
+    pub(crate) fn store_numbered(&mut self, wide: bool, from: u8, (base, number): (u8, u8), offset: i32) {
+        let code = if wide { Code::Mov_rm64_r64 } else { Code::Mov_rm32_r32 };
+        self.numbered(code, [1, 0], (wide, from), (base, number), offset);
+    }
+
+    fn numbered(
+        &mut self,
+        code: Code,
+        [of_register, of_memory]: [u32; 2],
+        (wide, register): (bool, u8),
+        (base, number): (u8, u8),
+        offset: i32,
+    ) {
         let mut instruction = Instruction::new();
-        instruction.set_code(Code::Mov_r64_rm64);
-        instruction.set_op0_register(Register::RAX + u32::from(to));
-        instruction.set_op1_kind(OpKind::Memory);
-        instruction.set_memory_base(Register::RAX + u32::from(base));
+        instruction.set_code(code);
+        let first = if wide { Register::RAX } else { Register::EAX };
+        instruction.set_op_register(of_register, first + u32::from(register));
+        Self::memory_at(&mut instruction, of_memory, Register::RAX + u32::from(base), offset);
         instruction.set_memory_index(Register::RAX + u32::from(number));
-        instruction.set_memory_index_scale(8);
+        instruction.set_memory_index_scale(if wide { 8 } else { 4 });
         self.encode(&instruction);
     }
 
-    /// Compares so many of the low bits of RAX with zero: 8, 16 or 32.
+    /// Takes the lowest bit that is set out of 32 bits of a general register, and compares the rest with zero.
+    pub(crate) fn without_lowest(&mut self, register: u8, free: u8) {
+        self.two(Code::Mov_r32_rm32, free, register);
+        self.number(Code::Sub_rm32_imm8, free, 1);
+        self.two(Code::And_r32_rm32, register, free);
+    }
+
+    /// Compares so many of the low bits of RAX with zero: 4, 8, 16 or 32.
     pub(crate) fn test(&mut self, bits: u8) {
         let code = match bits {
+            4 => return self.test_low(0xf),
             8 => Code::Test_rm8_r8,
             16 => Code::Test_rm16_r16,
             _ => Code::Test_rm32_r32,
@@ -382,11 +399,6 @@ impl Bytes {
     /// Compares 32 bits of a general register with a number.
     pub(crate) fn compare(&mut self, register: u8, number: i8) {
         self.number(Code::Cmp_rm32_imm8, register, i32::from(number) as u32);
-    }
-
-    /// Compares bits of a mask with zero.
-    pub(crate) fn test_mask(&mut self, mask: u8) {
-        self.two(Code::VEX_Kortestw_kr_kr, mask, mask);
     }
 
     /// Jumps.

@@ -1,12 +1,13 @@
-//! Innermost loops on words and predicates: turn after turn with the words of all lanes in vectors.
+//! Innermost loops on words and predicates with AVX-512: turn after turn with the words of all lanes in vectors.
 //!
 //! The function of a loop is entered at the first instruction in it, with the loop's frame on top. It does what the segments of the loop do, budget and frames included; only words wait in vectors until
 //! the function returns, and lanes, budget and the number of open blocks in general registers. So it returns wherever a segment begins that the budget does not allow, or behind the loop.
 
 use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
+use super::form::Form;
 use super::opcodes;
 use super::plain::{Plain, has_code};
-use super::registers::{ASIDE, Reads, Registers, Vectors, fixed};
+use super::registers::{ASIDE, Registers, Uses, Vectors, fixed};
 use crate::block::{Kind, Segment, is_of_masks};
 use crate::context::{ACTIVE, BACK, Context, KIND, MASK, OTHER};
 use crate::files::WORD;
@@ -91,7 +92,7 @@ fn uses(instruction: &Instruction) -> Option<impl Iterator<Item = u8>> {
     let registers = instruction.registers();
     let has_doubles = registers.iter().any(|(file, ..)| *file == Operand::Double) || instruction.ty.bits() == 64;
     let of_masks = instruction.ty == Type::B1 && !is_of_masks(instruction);
-    if has_doubles || of_masks || !(has_code(instruction) || is_of_masks(instruction)) {
+    if has_doubles || of_masks || !(has_code(Form::Avx512, instruction) || is_of_masks(instruction)) {
         return None;
     }
     Some(registers.into_iter().filter(|(file, ..)| *file == Operand::Word).map(|(_, number, _)| number))
@@ -123,7 +124,7 @@ struct Turns<'a> {
     mendings: Vec<Mending>,
     /// Blocks that are open in the loop.
     open: i32,
-    reads: Reads,
+    uses: Uses,
 }
 
 /// Generates the function of a loop. It returns without having done anything if the budget does not allow the first segment, or the frames are not those of the program.
@@ -132,7 +133,7 @@ pub(crate) fn generate(code: &mut Bytes, kernel: &Kernel, of: &Loop) {
     let labels = of.segments.iter().map(|segment| (segment.start, code.label())).collect();
     let held = [0, of.words.len()].map(|first| fixed(&of.words, first));
     let (exits, mendings) = (Vec::new(), Vec::new());
-    let mut turns = Turns { code, kernel, of, held, labels, exits, mendings, open: 0, reads: Reads::new() };
+    let mut turns = Turns { code, kernel, of, held, labels, exits, mendings, open: 0, uses: Uses::default() };
     let nothing = turns.enter(first);
     for segment in &of.segments {
         turns.segment(segment);
@@ -242,7 +243,7 @@ impl Turns<'_> {
 
     fn registers(&mut self, half: usize) -> Registers<'_> {
         let lanes = HALVES[half];
-        Registers::with_fixed(self.code, &self.reads, half as i32, self.held[half], (lanes, RESULTS[half]))
+        Registers::with_fixed(self.code, &self.uses, half as i32, self.held[half], (lanes, RESULTS[half]))
     }
 
     fn plain(&mut self, instruction: &Instruction) {
@@ -309,9 +310,13 @@ impl Turns<'_> {
             for pair in raw.chunks(2) {
                 // Words hold numbers of binary32 alone. One comparison looks at two vectors.
                 let (Some((first, _)), Some((second, _))) = (pair.first(), pair.last()) else { continue };
-                let with = With { mask: lanes, ..With::immediate(opcodes::UNORDERED) };
                 let to = FOUND[usize::from(any)];
-                self.code.vector(opcodes::compare_numbers(false), [to, *first], Source::Register(*second), with);
+                self.code.compare_numbers(
+                    (opcodes::UNORDERED, false),
+                    [to, *first],
+                    Source::Register(*second),
+                    With::mask(lanes),
+                );
                 if any {
                     self.code.masks(MaskOp::Or, FOUND[0], FOUND[0], FOUND[1]);
                 }

@@ -1,4 +1,4 @@
-//! Instructions of the processor by what they do: AVX-512 with the extensions that [`is_there`](super::is_there) asks for.
+//! Instructions of the processor by what they do: AVX-512 with the extensions that [`Form::is_there`](super::form::Form::is_there) asks for. Those of AVX2 are [`half`](super::halves::half).
 
 use campanile_hw::isa::{Comparison, Op, Type};
 use iced_x86::Code;
@@ -97,11 +97,6 @@ pub(crate) fn shift_each(kind: Op, wide: bool) -> Code {
         _ => [EVEX_Vprolvd_zmm_k1z_zmm_zmmm512b32, EVEX_Vprolvq_zmm_k1z_zmm_zmmm512b64],
     };
     form(wide, forms)
-}
-
-/// Elements of the second and third operand, by their numbers in the first, which receives them.
-pub(crate) fn pick(wide: bool) -> Code {
-    form(wide, [EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32, EVEX_Vpermi2q_zmm_k1z_zmm_zmmm512b64])
 }
 
 /// Operations on one or two vectors that are one instruction. True if it has one operand.

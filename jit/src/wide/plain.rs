@@ -1,17 +1,27 @@
-//! Plain instructions on vectors of 512 bits.
+//! Plain instructions on vectors.
 
-use super::bytes::{Bytes, MaskOp, RAX, RDI, Source, With};
+use super::bytes::{Bytes, MaskOp, RDI, Source, With};
+use super::form::Form;
+use super::masks::direct;
 use super::opcodes;
-use super::registers::{ASIDE, FREE, FREE_MASKS, Part, Reads, Registers};
+use super::registers::{ASIDE, Part, Registers, Uses};
 use crate::context::Context;
-use crate::files::WORD;
 use crate::segment::{File, constant_file, takes_any_nan};
-use campanile_hw::isa::{Comparison, Instruction, LANES, Op, Operand, ProgramHeader, SystemValue, Type};
+use campanile_hw::isa::{Comparison, Instruction, Op, Operand, ProgramHeader, Type};
 use iced_x86::Code;
 use std::mem::offset_of;
 
 /// True for a plain instruction that there is code for.
-pub(crate) fn has_code(instruction: &Instruction) -> bool {
+pub(crate) fn has_code(form: Form, instruction: &Instruction) -> bool {
+    let doubles = instruction.ty == Type::I64;
+    let lacks = match instruction.op {
+        Op::CountOnes | Op::LeadingZeros | Op::TrailingZeros => true,
+        Op::Mul | Op::Min | Op::MinU | Op::Max | Op::MaxU | Op::Abs | Op::ShrS | Op::Sext8 | Op::Sext16 => doubles,
+        _ => false,
+    };
+    if form == Form::Avx2 && lacks {
+        return false;
+    }
     let words =
         matches!((instruction.ty, instruction.source()), (Type::F32, Some(Type::I32)) | (Type::I32, Some(Type::F32)));
     match instruction.op {
@@ -23,19 +33,28 @@ pub(crate) fn has_code(instruction: &Instruction) -> bool {
     }
 }
 
-/// The instructions of a stretch that read each part of a register.
-pub(crate) fn all_reads(code: &[Instruction]) -> Reads {
-    let mut all = Reads::new();
+/// The instructions of a stretch that use each part of a register.
+pub(crate) fn all_uses(code: &[Instruction]) -> Uses {
+    let mut all = Uses { simple: code.iter().all(is_simple), ..Uses::default() };
     for (at, instruction) in code.iter().enumerate() {
-        reads(instruction).for_each(|part| all.entry(part).or_default().push(at));
+        let [to, sources @ ..] = instruction.registers();
+        all_parts(sources).for_each(|part| all.reads.entry(part).or_default().push(at));
+        all_parts([to]).for_each(|part| all.writes.entry(part).or_default().push(at));
     }
     all
 }
 
-/// Parts of the registers that an instruction reads.
-fn reads(instruction: &Instruction) -> impl Iterator<Item = Part> {
-    let [_, sources @ ..] = instruction.registers();
-    let files = sources.into_iter().filter_map(|(file, number, _)| Some((File::of(file)?, number)));
+/// True for an instruction on words or doubles whose code uses no vectors for what is in between but the last of [`Form::free`], and that in which a NaN is found.
+fn is_simple(instruction: &Instruction) -> bool {
+    let (op, ty) = (instruction.op, instruction.ty);
+    let alone = matches!(op, Op::Mov | Op::Fma | Op::Floor | Op::Ceil | Op::Trunc | Op::RoundEven);
+    let shifts = matches!(op, Op::Shl | Op::ShrU | Op::ShrS | Op::Rotl) && instruction.constant;
+    ty != Type::B1 && (alone || shifts || opcodes::simple(op, ty).is_some())
+}
+
+/// Parts of some of the registers of an instruction.
+fn all_parts<const COUNT: usize>(registers: [(Operand, u8, u32); COUNT]) -> impl Iterator<Item = Part> {
+    let files = registers.into_iter().filter_map(|(file, number, _)| Some((File::of(file)?, number)));
     files.flat_map(|(file, number)| (0..parts(file)).map(move |part| (file, number, part)))
 }
 
@@ -50,6 +69,8 @@ enum Value {
     Vectors([u8; 2]),
     Constant(usize),
     Mask(u8),
+    /// In memory, of an operand that need not be a register.
+    Memory([Source; 2]),
 }
 
 impl Value {
@@ -58,6 +79,7 @@ impl Value {
             Self::Vectors(vectors) => Source::Register(vectors[usize::from(part)]),
             Self::Constant(number) => Source::Spread(number),
             Self::Mask(mask) => Source::Register(mask),
+            Self::Memory(places) => places[usize::from(part)],
         }
     }
 
@@ -65,9 +87,14 @@ impl Value {
         match self {
             Self::Vectors(vectors) => vectors[usize::from(part)],
             Self::Mask(mask) => mask,
-            Self::Constant(_) => 0,
+            Self::Constant(_) | Self::Memory(_) => 0,
         }
     }
+}
+
+/// True if two sources of an instruction may change places.
+fn is_commutative(op: Op) -> bool {
+    matches!(op, Op::Add | Op::Mul | Op::And | Op::Or | Op::Xor | Op::Min | Op::MinU | Op::Max | Op::MaxU)
 }
 
 /// True for an instruction on words each step of whose code may leave out the elements that a mask does not have.
@@ -88,15 +115,23 @@ pub(crate) struct Plain<'b> {
 }
 
 impl Plain<'_> {
-    fn code(&mut self) -> &mut Bytes {
+    pub(super) fn code(&mut self) -> &mut Bytes {
         self.registers.code
     }
 
-    fn emit(&mut self, opcode: Code, operands: [u8; 2], source: Source) {
+    pub(super) fn form(&self) -> Form {
+        self.registers.form()
+    }
+
+    pub(super) fn free(&self) -> [u8; 3] {
+        self.form().free()
+    }
+
+    pub(super) fn emit(&mut self, opcode: Code, operands: [u8; 2], source: Source) {
         self.with(opcode, operands, source, With::default());
     }
 
-    fn with(&mut self, opcode: Code, operands: [u8; 2], source: Source, mut with: With) {
+    pub(super) fn with(&mut self, opcode: Code, operands: [u8; 2], source: Source, mut with: With) {
         if with.mask == 0 {
             with.mask = self.mask;
         }
@@ -104,7 +139,7 @@ impl Plain<'_> {
     }
 
     /// A constant of one element in all elements.
-    fn number(&mut self, wide: bool, bits: u64) -> Source {
+    pub(super) fn number(&mut self, wide: bool, bits: u64) -> Source {
         let bytes = bits.to_le_bytes();
         Source::Spread(self.code().constant(bytes.get(..if wide { 8 } else { 4 }).unwrap_or(&[])))
     }
@@ -120,15 +155,33 @@ impl Plain<'_> {
         Value::Vectors(vectors)
     }
 
+    /// Takes a source out of the registers of an instruction whose code may have it in memory, as the last one, if it lies there and is not read again. It saves a load, and a vector.
+    fn operand_in_memory(&self, instruction: &Instruction, sources: &mut Vec<(File, u8)>) -> Option<Value> {
+        let takes_two = opcodes::simple(instruction.op, instruction.ty).is_some_and(|(_, alone)| !alone);
+        let &[first, second] = &sources[..] else { return None };
+        let masks = [first, second].iter().any(|(file, _)| *file == File::Predicate);
+        if !takes_two || instruction.constant || first == second || masks {
+            return None;
+        }
+        let place = |(file, number): (File, u8), part| self.registers.read_once((file, number, part % parts(file)));
+        let both = |source: (File, u8)| Some(Value::Memory([place(source, 0)?, place(source, 1)?]));
+        let found = both(second).map(|value| (1, value));
+        let found =
+            found.or_else(|| is_commutative(instruction.op).then(|| both(first)).flatten().map(|value| (0, value)));
+        found.map(|(at, value)| {
+            sources.remove(at);
+            value
+        })
+    }
+
     /// The constant of an instruction as a register of a file.
     fn constant(&mut self, file: File, bits: u64) -> Value {
         if file != File::Predicate {
             let Source::Spread(number) = self.number(file == File::Double, bits) else { return Value::Constant(0) };
             return Value::Constant(number);
         }
-        let op = if bits & 1 != 0 { MaskOp::Xnor } else { MaskOp::Xor };
-        let mask = FREE_MASKS[0];
-        self.code().masks(op, mask, mask, mask);
+        let [mask, _] = self.form().free_masks();
+        self.code().set_mask(mask, bits & 1 != 0);
         Value::Mask(mask)
     }
 
@@ -143,15 +196,14 @@ impl Plain<'_> {
             _ => None,
         };
         let of = (ty.is_float() && takes_any_nan(instruction.op)).then_some(ty);
-        let mut sources = Vec::with_capacity(3);
+        let mut registers: Vec<(File, u8)> = Vec::with_capacity(3);
         for (place, from) in [from_a, from_b, from_c].into_iter().enumerate() {
-            if place == 1 && instruction.constant {
-                continue;
-            }
-            if let Some((file, number)) = register(from) {
-                sources.push(self.source(file, number, of.or(copied)));
-            }
+            registers.extend(register(from).filter(|_| place != 1 || !instruction.constant));
         }
+        let in_memory = self.operand_in_memory(instruction, &mut registers);
+        let mut sources: Vec<Value> =
+            registers.into_iter().map(|(file, number)| self.source(file, number, of.or(copied))).collect();
+        sources.extend(in_memory);
         let raw = of.filter(|_| instruction.op != Op::Cmp).or(copied);
         let target = match file {
             File::Predicate => Value::Mask(self.registers.write_mask(to)),
@@ -207,7 +259,7 @@ impl Plain<'_> {
             Op::Xor => self.code().masks(MaskOp::Xor, to, a, b),
             Op::Select => {
                 // The constant may be in the free mask that holds it until it is used.
-                let [no, yes] = FREE_MASKS;
+                let [no, yes] = self.form().free_masks();
                 self.code().masks(MaskOp::And, yes, c, a);
                 self.code().masks(MaskOp::AndNot, no, c, b);
                 self.code().masks(MaskOp::Or, to, yes, no);
@@ -219,18 +271,24 @@ impl Plain<'_> {
     fn comparison(&mut self, instruction: &Instruction, to: u8, [first, second]: [Value; 2]) {
         let Some(comparison) = instruction.comparison() else { return };
         let wide = instruction.ty.bits() == 64;
-        let (opcode, relation) = match instruction.ty.is_float() {
-            true => (opcodes::compare_numbers(wide), opcodes::relation(comparison)),
-            false => opcodes::compare(comparison, wide),
-        };
-        let with = With::immediate(relation);
+        let (of_integers, inverse) = direct(self.form(), comparison, wide);
+        let [low, high] = self.form().free_masks();
+        let masks = if wide { [low, high] } else { [to, 0] };
+        let with = With::mask(self.mask);
+        for (part, mask) in (0..if wide { 2 } else { 1 }).zip(masks) {
+            let (operands, second) = ([mask, first.vector(part)], second.part(part));
+            if instruction.ty.is_float() {
+                let relation = (opcodes::relation(comparison), wide);
+                self.code().compare_numbers(relation, operands, second, with);
+            } else {
+                self.code().compare_integers((of_integers, wide), operands, second, with);
+            }
+        }
         if wide {
-            let [low, high] = FREE_MASKS;
-            self.with(opcode, [low, first.vector(0)], second.part(0), with);
-            self.with(opcode, [high, first.vector(1)], second.part(1), with);
-            self.code().masks(MaskOp::Join, to, high, low);
-        } else {
-            self.with(opcode, [to, first.vector(0)], second.part(0), with);
+            self.code().join_masks(to, [low, high]);
+        }
+        if inverse && !instruction.ty.is_float() {
+            self.code().not_mask(to, to);
         }
     }
 
@@ -238,8 +296,11 @@ impl Plain<'_> {
     fn between_files(&mut self, instruction: &Instruction, to: Value, sources: &[Value]) {
         let [first, second] = [0, 1].map(|place| sources.get(place).or(sources.last()).copied());
         let (Some(first), Some(second)) = (first, second) else { return };
-        let [low, high, _] = FREE;
+        let [low, high, _] = self.free();
         match instruction.op {
+            Op::Narrow if self.form() == Form::Avx2 => {
+                self.code().low_words(to.vector(0), [first.vector(0), first.vector(1)]);
+            }
             Op::Narrow => {
                 // The source is the first operand of the instruction.
                 self.emit(opcodes::NARROW, [first.vector(0), 0], Source::Register(low));
@@ -277,13 +338,16 @@ impl Plain<'_> {
         if part == 0 {
             return self.emit(opcode, [to, 0], Source::Register(from));
         }
-        let upper = FREE[2];
+        let [.., upper] = self.free();
         self.with(opcodes::TAKE_UPPER, [from, 0], Source::Register(upper), With::immediate(1));
         self.emit(opcode, [to, 0], Source::Register(upper));
     }
 
     /// Shifts all elements by one number.
-    fn shift(&mut self, op: Op, wide: bool, [to, from]: [u8; 2], by: u8) {
+    pub(super) fn shift(&mut self, op: Op, wide: bool, [to, from]: [u8; 2], by: u8) {
+        if op == Op::Rotl && self.form() == Form::Avx2 {
+            return self.rotate(wide, [to, from], by);
+        }
         let opcode = opcodes::shift(op, wide);
         self.with(opcode, [0, to], Source::Register(from), With::immediate(by));
     }
@@ -334,20 +398,21 @@ impl Plain<'_> {
     }
 
     fn select(&mut self, wide: bool, to: u8, [yes, no, condition]: [Value; 3], part: u8) {
+        let [opposite, free] = self.form().free_masks();
         let mut mask = condition.vector(0);
-        if part != 0 {
-            let upper = FREE_MASKS[1];
-            self.code().shift_mask(upper, mask, 8);
-            mask = upper;
+        if wide {
+            mask = self.code().part_of_mask(free, mask, part);
         }
-        match no {
+        match (no, self.form()) {
             // The instruction takes a constant as what is chosen where the mask is set.
-            Value::Constant(_) => {
-                let opposite = FREE_MASKS[0];
+            (Value::Constant(_), Form::Avx512) => {
                 self.code().not_mask(opposite, mask);
                 self.with(opcodes::blend(wide), [to, yes.vector(part)], no.part(part), With::mask(opposite));
             }
-            _ => self.with(opcodes::blend(wide), [to, no.vector(part)], yes.part(part), With::mask(mask)),
+            _ => {
+                let no = self.in_vector(wide, no, part);
+                self.with(opcodes::blend(wide), [to, no], yes.part(part), With::mask(mask));
+            }
         }
     }
 
@@ -370,31 +435,40 @@ impl Plain<'_> {
     fn in_vector(&mut self, wide: bool, value: Value, part: u8) -> u8 {
         let Value::Constant(number) = value else { return value.vector(part) };
         let opcode = if wide { opcodes::SPREAD_DOUBLE } else { opcodes::SPREAD };
-        self.emit(opcode, [FREE[0], 0], Source::Constant(number));
-        FREE[0]
+        let [free, ..] = self.free();
+        self.emit(opcode, [free, 0], Source::Constant(number));
+        free
     }
 
     /// MIN and MAX: `x` where `y` is a NaN, where `x` compares so, and of equal ones where `x` has the sign that counts as less or more.
     fn extreme(&mut self, least: bool, wide: bool, [to, x, y]: [u8; 3]) {
-        let [chosen, mask] = FREE_MASKS;
-        let compare = opcodes::compare_numbers(wide);
-        self.with(compare, [chosen, y], Source::Register(y), With::immediate(opcodes::UNORDERED));
-        let order = if least { Comparison::Lt } else { Comparison::Gt };
-        self.with(compare, [mask, x], Source::Register(y), With::immediate(opcodes::relation(order)));
-        self.code().masks(MaskOp::Or, chosen, chosen, mask);
-        self.with(compare, [mask, x], Source::Register(y), With::immediate(opcodes::relation(Comparison::Eq)));
-        let sign = self.number(wide, sign(wide));
-        self.with(opcodes::test(wide, !least), [mask, x], sign, With::mask(mask));
-        self.code().masks(MaskOp::Or, chosen, chosen, mask);
+        let [chosen, mask] = self.form().free_masks();
+        let (order, lanes) = (if least { Comparison::Lt } else { Comparison::Gt }, With::mask(self.mask));
+        for (relation, [to, first]) in [
+            (opcodes::UNORDERED, [chosen, y]),
+            (opcodes::relation(order), [mask, x]),
+            (opcodes::relation(Comparison::Eq), [mask, x]),
+        ] {
+            self.code().compare_numbers((relation, wide), [to, first], Source::Register(y), lanes);
+            if relation == opcodes::relation(Comparison::Eq) {
+                self.code().keep_signs(wide, mask, x, least);
+            }
+            if to == mask {
+                self.code().masks(MaskOp::Or, chosen, chosen, mask);
+            }
+        }
         self.with(opcodes::blend(wide), [to, y], Source::Register(x), With::mask(chosen));
     }
 
     /// Between words and binary32: what does not fit becomes the nearest that does, a NaN 0.
     fn convert(&mut self, op: Op, to: u8, from: u8) {
-        let (mask, compare) = (FREE_MASKS[1], opcodes::compare_numbers(false));
+        if self.form() == Form::Avx2 {
+            return self.convert_halves(op, to, from);
+        }
+        let ([_, mask], compare) = (self.form().free_masks(), opcodes::compare_numbers(false));
         match op {
             Op::ToS => {
-                let result = FREE[0];
+                let [result, ..] = self.free();
                 self.emit(opcodes::convert(op), [result, 0], Source::Register(from));
                 let end = self.number(false, f32::to_bits(2_147_483_648.0).into());
                 self.with(compare, [mask, from], end, With::immediate(opcodes::relation(Comparison::Ge)));
@@ -425,7 +499,7 @@ impl Plain<'_> {
             let by = instruction.immediate % u64::from(bits);
             return self.shift(op, wide, [to, value.vector(part)], by as u8);
         }
-        let amount = FREE[0];
+        let [amount, ..] = self.free();
         let mut from = by.vector(0);
         if wide {
             self.widen(opcodes::UNSIGNED, amount, from, part);
@@ -433,12 +507,15 @@ impl Plain<'_> {
         }
         let most = self.number(wide, u64::from(bits) - 1);
         self.emit(opcodes::and(wide), [amount, from], most);
+        if op == Op::Rotl && self.form() == Form::Avx2 {
+            return self.rotate_each(wide, [to, value.vector(part)], amount);
+        }
         self.emit(opcodes::shift_each(op, wide), [to, value.vector(part)], Source::Register(amount));
     }
 
     /// Negation, absolute value, complement, trailing zeros and sign extension of one vector.
     fn bits(&mut self, op: Op, ty: Type, to: u8, from: u8) {
-        let (wide, free) = (ty.bits() == 64, FREE[0]);
+        let (wide, [free, ..]) = (ty.bits() == 64, self.free());
         match op {
             Op::Neg if ty.is_float() => {
                 let sign = self.number(wide, sign(wide));
@@ -468,69 +545,6 @@ impl Plain<'_> {
                 self.shift(Op::ShrS, wide, [to, to], rest);
             }
         }
-    }
-
-    /// The words of a system value.
-    fn system(&mut self, value: SystemValue, to: u8) {
-        let header = self.header;
-        let number = value as usize;
-        match value {
-            SystemValue::LocalIdX | SystemValue::LocalIdY | SystemValue::LocalIdZ => self.local(number, to),
-            SystemValue::WorkgroupIdX | SystemValue::WorkgroupIdY | SystemValue::WorkgroupIdZ => {
-                let dimension = number - SystemValue::WorkgroupIdX as usize;
-                self.field(to, offset_of!(Context, workgroup) + dimension * 4);
-            }
-            SystemValue::GlobalIdX | SystemValue::GlobalIdY | SystemValue::GlobalIdZ => {
-                let dimension = number - SystemValue::GlobalIdX as usize;
-                let size = [header.workgroup_x, header.workgroup_y, header.workgroup_z].get(dimension).copied();
-                self.local(dimension, to);
-                self.field(FREE[0], offset_of!(Context, workgroup) + dimension * 4);
-                let size = self.number(false, size.unwrap_or(0).into());
-                self.emit(opcodes::MULTIPLY, [FREE[0], FREE[0]], size);
-                self.emit(opcodes::add(false), [to, to], Source::Register(FREE[0]));
-            }
-            SystemValue::WorkgroupSizeX => self.same(to, header.workgroup_x),
-            SystemValue::WorkgroupSizeY => self.same(to, header.workgroup_y),
-            SystemValue::WorkgroupSizeZ => self.same(to, header.workgroup_z),
-            SystemValue::WorkgroupCountX | SystemValue::WorkgroupCountY | SystemValue::WorkgroupCountZ => {
-                let dimension = number - SystemValue::WorkgroupCountX as usize;
-                self.field(to, offset_of!(Context, count) + dimension * 4);
-            }
-            SystemValue::SubgroupId => self.field(to, offset_of!(Context, subgroup)),
-            SystemValue::SubgroupCount => self.same(to, header.subgroups()),
-            SystemValue::LaneId => self.lanes(to),
-            SystemValue::LocalIndex => {
-                self.lanes(to);
-                self.field(FREE[0], offset_of!(Context, subgroup));
-                self.shift(Op::Shl, false, [FREE[0], FREE[0]], LANES.trailing_zeros() as u8);
-                self.emit(opcodes::add(false), [to, to], Source::Register(FREE[0]));
-            }
-        }
-    }
-
-    /// A number in all lanes.
-    fn same(&mut self, to: u8, number: u32) {
-        let number = self.code().constant(&number.to_le_bytes());
-        self.emit(opcodes::SPREAD, [to, 0], Source::Constant(number));
-    }
-
-    /// A word of the context in all lanes.
-    fn field(&mut self, to: u8, offset: usize) {
-        self.emit(opcodes::SPREAD, [to, 0], Source::Element(RDI, offset as i32));
-    }
-
-    /// Numbers of the lanes in their subgroup.
-    fn lanes(&mut self, to: u8) {
-        let first = self.registers.half as u32 * 16;
-        let bytes: Vec<u8> = (first..first + 16).flat_map(u32::to_le_bytes).collect();
-        let lanes = self.code().constant(&bytes);
-        self.emit(opcodes::LOAD, [to, 0], Source::Constant(lanes));
-    }
-
-    fn local(&mut self, dimension: usize, to: u8) {
-        let half = self.registers.half;
-        self.code().load(true, RAX, RDI, offset_of!(Context, local) as i32);
-        self.emit(opcodes::LOAD, [to, 0], Source::At(RAX, dimension as i32 * WORD + half * 64));
     }
 }
 

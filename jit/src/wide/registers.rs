@@ -1,32 +1,43 @@
-//! The registers of the GPU that vectors of the host hold on their way through a stretch of instructions: sixteen lanes of each.
+//! The registers of the GPU that vectors of the host hold on their way through a stretch of instructions: of each as many lanes as a vector has words.
 
 use super::bytes::{Bytes, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
+use super::form::Form;
 use super::opcodes;
 use crate::context::ACTIVE;
 use crate::files::{DOUBLE, WORD};
 use crate::segment::File;
 use campanile_hw::isa::Type;
+use iced_x86::Code;
 use std::collections::BTreeMap;
 
 /// What one vector or mask has of a register: its file, its number, and which half of a double.
 pub(crate) type Part = (File, u8, u8);
 
-/// The instructions that read each part.
-pub(crate) type Reads = BTreeMap<Part, Vec<usize>>;
+/// The instructions of a stretch that read each part, and those that write it, upwards.
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    pub(crate) reads: BTreeMap<Part, Vec<usize>>,
+    pub(crate) writes: BTreeMap<Part, Vec<usize>>,
+    /// True if the code of each instruction uses few vectors for what is in between ([`Form::held`]).
+    pub(crate) simple: bool,
+}
 
-/// Vectors and masks that an instruction may use for what is in between.
-pub(crate) const FREE: [u8; 3] = [29, 30, 31];
-pub(crate) const FREE_MASKS: [u8; 2] = [6, 7];
+/// The first of the instructions that use a part from one on.
+fn next(uses: &BTreeMap<Part, Vec<usize>>, part: Part, from: usize) -> Option<usize> {
+    let all = uses.get(&part)?;
+    all.get(all.partition_point(|at| *at < from)).copied()
+}
+
 /// The vector for the result of an instruction that is computed for all lanes where only some get it.
-pub(crate) const ASIDE: u8 = FREE[0] - 1;
-/// The lanes that are active, where not all are.
-const ACTIVE_MASK: u8 = 1;
-/// Masks that hold predicates.
+pub(crate) const ASIDE: u8 = Form::Avx512.free()[0] - 1;
+/// Most vectors that hold something.
+const MOST: usize = Form::Avx512.held(false);
+/// Registers of masks that hold predicates, where a form has such.
 const MASKS: std::ops::Range<usize> = 2..6;
 /// The mask that holds a predicate that is read where masks hold nothing for good.
 const SOURCE_MASK: u8 = 5;
 /// Predicates whose bits of all lanes are put together in general registers.
-const GATHERED: usize = 4;
+pub(crate) const GATHERED: usize = 4;
 
 /// A part that is held.
 #[derive(Clone, Copy, Debug)]
@@ -46,11 +57,11 @@ impl Held {
 }
 
 /// For each vector the part that it holds; `None` if it is free.
-pub(crate) type Vectors = [Option<Held>; FREE[0] as usize];
+pub(crate) type Vectors = [Option<Held>; MOST];
 
-/// Vectors that hold these words of sixteen lanes for good, from this vector on.
+/// Vectors that hold these words of a group of lanes for good, from this vector on.
 pub(crate) fn fixed(words: &[u8], first: usize) -> Vectors {
-    let mut vectors = [None; FREE[0] as usize];
+    let mut vectors = [None; MOST];
     for (vector, word) in vectors.iter_mut().skip(first).zip(words) {
         *vector = Some(Held { part: (File::Word, *word, 0), changed: false, raw: None });
     }
@@ -70,10 +81,9 @@ pub(crate) struct Registers<'b> {
     fixed: Option<(u8, u8)>,
     /// True if results go to [`ASIDE`].
     pub(crate) aside: bool,
-    /// Which sixteen lanes.
-    pub(crate) half: i32,
-    /// For each part the numbers of the instructions that read it, upwards.
-    reads: &'b Reads,
+    /// Which lanes: so many vectors of words of others are before them.
+    pub(crate) group: i32,
+    uses: &'b Uses,
     /// The instruction at hand.
     pub(crate) at: usize,
 }
@@ -91,12 +101,12 @@ impl<'b> Registers<'b> {
     /// Registers that are held as [`fixed`] says: the mask of the active lanes, and a mask for a predicate that is written.
     pub(crate) fn with_fixed(
         code: &'b mut Bytes,
-        reads: &'b Reads,
-        half: i32,
+        uses: &'b Uses,
+        group: i32,
         vectors: Vectors,
         fixed: (u8, u8),
     ) -> Self {
-        Self { vectors, fixed: Some(fixed), ..Self::new(code, reads, false, half) }
+        Self { vectors, fixed: Some(fixed), ..Self::new(code, uses, false, group) }
     }
 
     /// The parts that the vectors hold after the instructions so far.
@@ -114,27 +124,27 @@ impl<'b> Registers<'b> {
         (0..self.vectors.len()).for_each(|place| self.settle(place as u8));
     }
 
-    pub(crate) fn new(code: &'b mut Bytes, reads: &'b Reads, some: bool, half: i32) -> Self {
+    pub(crate) fn new(code: &'b mut Bytes, uses: &'b Uses, some: bool, group: i32) -> Self {
         let this = Self {
             code,
-            vectors: [None; FREE[0] as usize],
+            vectors: [None; MOST],
             masks: [None; MASKS.end],
             used: (0, 0),
             some,
             fixed: None,
             aside: false,
-            half,
-            reads,
+            group,
+            uses,
             at: 0,
         };
         if some {
-            this.code.load(false, RAX, RDI, ACTIVE);
-            if half != 0 {
-                this.code.shift(false, RAX, 16);
-            }
-            this.code.mask_of(ACTIVE_MASK, RAX);
+            this.code.load_mask(this.form().active(), (RDI, ACTIVE), group);
         }
         this
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.code.form()
     }
 
     /// Nothing is used by the next instruction yet.
@@ -144,34 +154,57 @@ impl<'b> Registers<'b> {
     }
 
     fn place(&self, (file, number, half): Part) -> (u8, i32) {
-        let number = i32::from(number);
+        let (number, bytes) = (i32::from(number), self.form().bytes() as i32);
         match file {
-            File::Word => (RSI, number * WORD + self.half * 64),
-            File::Double => (RDX, number * DOUBLE + self.half * 128 + i32::from(half) * 64),
-            File::Predicate => (RCX, number * 4 + self.half * 2),
+            File::Word => (RSI, number * WORD + self.group * bytes),
+            File::Double => (RDX, number * DOUBLE + (self.group * 2 + i32::from(half)) * bytes),
+            File::Predicate => (RCX, number * 4),
         }
     }
 
-    /// Instructions until the next one that reads a part; the greatest number if none does.
+    /// Instructions until the next one that reads what a part has now; the greatest number if none does.
     fn distance(&self, part: Part) -> usize {
-        let reads = self.reads.get(&part).map_or(&[][..], Vec::as_slice);
-        let next = reads.get(reads.partition_point(|at| *at < self.at));
-        next.map_or(usize::MAX, |next| next - self.at)
+        let read = next(&self.uses.reads, part, self.at);
+        let write = next(&self.uses.writes, part, self.at);
+        read.filter(|read| write.is_none_or(|write| *read <= write)).map_or(usize::MAX, |read| read - self.at)
+    }
+
+    /// True if what a part has now is neither read any more nor left behind the stretch.
+    fn is_overwritten(&self, part: Part) -> bool {
+        self.distance(part) == usize::MAX && next(&self.uses.writes, part, self.at).is_some()
+    }
+
+    /// The place of a part that no vector holds, if the instruction at hand is the last one that reads what it has now.
+    pub(crate) fn read_once(&self, part: Part) -> Option<Source> {
+        let again = next(&self.uses.reads, part, self.at + 1);
+        let write = next(&self.uses.writes, part, self.at);
+        let is_last = again.is_none_or(|again| write.is_some_and(|write| write < again));
+        let (base, offset) = self.place(part);
+        (self.known(part).is_none() && is_last).then_some(Source::At(base, offset))
     }
 
     /// The one of these places that holds nothing or else what is needed last, and is not in use.
     fn worst(&self, held: &[Option<Held>], used: u32) -> usize {
         let free = |place: &usize| used >> place & 1 == 0;
         let places = (0..held.len()).filter(free);
-        let need = |place: &usize| held[*place].map_or((1, 0), |held| (0, self.distance(held.part)));
+        let need = |place: &usize| match held[*place] {
+            None => (2, 0),
+            Some(held) if self.is_overwritten(held.part) => (1, 0),
+            Some(held) => (0, self.distance(held.part)),
+        };
         places.max_by_key(need).unwrap_or(0)
     }
 
     /// A vector for a part, whatever it held before stored.
     fn take(&mut self, part: Part) -> u8 {
         let known = self.vectors.iter().position(|held| held.is_some_and(|held| held.part == part));
-        let place = known.unwrap_or_else(|| self.worst(&self.vectors, self.used.0));
+        let place = known.unwrap_or_else(|| {
+            self.worst(self.vectors.get(..self.form().held(self.uses.simple && !self.some)).unwrap_or(&[]), self.used.0)
+        });
         if known.is_none() {
+            if self.vectors[place].is_some_and(|held| self.is_overwritten(held.part)) {
+                self.vectors[place] = None;
+            }
             self.store(place);
             self.vectors[place] = Some(Held { part, changed: false, raw: None });
         }
@@ -185,7 +218,10 @@ impl<'b> Registers<'b> {
         let place = self.take(part);
         if !known {
             let (base, offset) = self.place(part);
-            self.code.vector(opcodes::LOAD, [place, 0], Source::At(base, offset), With::default());
+            match part.0 {
+                File::Predicate => self.code.load_mask(place, (base, offset), self.group),
+                _ => self.code.vector(opcodes::LOAD, [place, 0], Source::At(base, offset), With::default()),
+            }
         }
         if self.raw(place).is_some_and(|raw| of != Some(raw)) {
             self.settle(place);
@@ -207,14 +243,12 @@ impl<'b> Registers<'b> {
     fn settle(&mut self, place: u8) {
         let Some(ty) = self.vectors[usize::from(place)].as_mut().and_then(|held| held.raw.take()) else { return };
         let wide = ty == Type::F64;
-        let mask = FREE_MASKS[1];
+        let [_, mask] = self.form().free_masks();
         let lanes = self.fixed.map_or(0, |(lanes, _)| lanes);
-        let unordered = With { mask: lanes, ..With::immediate(opcodes::UNORDERED) };
-        self.code.vector(opcodes::compare_numbers(wide), [mask, place], Source::Register(place), unordered);
-        let nan = self.code.constant(&canonical(ty));
-        let opcode = if wide { opcodes::SPREAD_DOUBLE } else { opcodes::SPREAD };
-        // The instruction itself spreads, so that the operand is a single element.
-        self.code.vector(opcode, [place, 0], Source::Constant(nan), With::mask(mask));
+        let number = Source::Register(place);
+        self.code.compare_numbers((opcodes::UNORDERED, wide), [mask, place], number, With::mask(lanes));
+        let nan = Source::Spread(self.code.constant(&canonical(ty)));
+        self.code.vector(opcodes::blend(wide), [place, place], nan, With::mask(mask));
     }
 
     /// The vector that an instruction writes a part to, behind everything that it reads.
@@ -234,16 +268,20 @@ impl<'b> Registers<'b> {
     fn store(&mut self, place: usize) {
         self.settle(place as u8);
         let Some(held) = self.vectors[place].take().filter(|held| held.changed) else { return };
-        let (base, offset) = self.place(held.part);
-        let with = With::mask(if self.some { ACTIVE_MASK } else { 0 });
-        let opcode = if held.part.0 == File::Double { opcodes::STORE_DOUBLES } else { opcodes::STORE };
-        if self.some && held.part.2 != 0 {
-            let upper = FREE_MASKS[1];
-            self.code.shift_mask(upper, ACTIVE_MASK, 8);
-            self.code.vector(opcode, [place as u8, 0], Source::At(base, offset), With::mask(upper));
-        } else {
-            self.code.vector(opcode, [place as u8, 0], Source::At(base, offset), with);
+        if held.part.0 == File::Predicate {
+            return self.store_bits(place, held.part.1);
         }
+        let (base, offset) = self.place(held.part);
+        let to = Source::At(base, offset);
+        if !self.some {
+            return self.code.vector(opcodes::STORE, [place as u8, 0], to, With::default());
+        }
+        let (wide, mut mask) = (held.part.0 == File::Double, self.form().active());
+        if wide {
+            let [_, free] = self.form().free_masks();
+            mask = self.code.part_of_mask(free, mask, held.part.2);
+        }
+        self.code.store_masked(wide, place as u8, to, mask);
     }
 
     fn take_mask(&mut self, number: u8) -> (u8, bool) {
@@ -262,14 +300,17 @@ impl<'b> Registers<'b> {
     /// The mask with a predicate.
     pub(crate) fn read_mask(&mut self, number: u8) -> u8 {
         if self.fixed.is_some() {
-            let (base, offset) = self.place((File::Predicate, number, 0));
-            self.code.load_mask(SOURCE_MASK, base, offset);
+            let place = self.place((File::Predicate, number, 0));
+            self.code.load_mask(SOURCE_MASK, place, self.group);
             return SOURCE_MASK;
+        }
+        if self.form() == Form::Avx2 {
+            return self.read((File::Predicate, number, 0), None);
         }
         let (mask, known) = self.take_mask(number);
         if !known {
-            let (base, offset) = self.place((File::Predicate, number, 0));
-            self.code.load_mask(mask, base, offset);
+            let place = self.place((File::Predicate, number, 0));
+            self.code.load_mask(mask, place, self.group);
         }
         mask
     }
@@ -278,6 +319,9 @@ impl<'b> Registers<'b> {
     pub(crate) fn write_mask(&mut self, number: u8) -> u8 {
         if let Some((_, result)) = self.fixed {
             return result;
+        }
+        if self.form() == Form::Avx2 {
+            return self.write((File::Predicate, number, 0), None);
         }
         let (mask, _) = self.take_mask(number);
         self.masks[usize::from(mask)] = Some(Held { part: (File::Predicate, number, 0), changed: true, raw: None });
@@ -288,11 +332,11 @@ impl<'b> Registers<'b> {
     fn bits(&mut self, general: u8, mask: usize, number: u8) {
         let mut mask = mask as u8;
         if self.some {
-            let [new, old] = FREE_MASKS;
-            let (base, offset) = self.place((File::Predicate, number, 0));
-            self.code.load_mask(old, base, offset);
-            self.code.masks(MaskOp::AndNot, old, ACTIVE_MASK, old);
-            self.code.masks(MaskOp::And, new, ACTIVE_MASK, mask);
+            let ([new, old], active) = (self.form().free_masks(), self.form().active());
+            let place = self.place((File::Predicate, number, 0));
+            self.code.load_mask(old, place, self.group);
+            self.code.masks(MaskOp::AndNot, old, active, old);
+            self.code.masks(MaskOp::And, new, active, mask);
             self.code.masks(MaskOp::Or, new, new, old);
             mask = new;
         }
@@ -301,28 +345,64 @@ impl<'b> Registers<'b> {
 
     fn store_mask(&mut self, place: usize) {
         let Some(held) = self.masks[place].take().filter(|held| held.changed) else { return };
-        let (base, offset) = self.place(held.part);
-        self.bits(RAX, place, held.part.1);
-        self.code.store_short(RAX, base, offset);
+        self.store_bits(place, held.part.1);
     }
 
-    /// Stores all that changed. Bits of predicates wait in general registers for those of the upper lanes, so that one store writes what one load reads.
-    pub(crate) fn finish(mut self) {
+    /// Stores the bits of a predicate that a mask has.
+    fn store_bits(&mut self, mask: usize, number: u8) {
+        let (base, offset) = self.place((File::Predicate, number, 0));
+        self.bits(RAX, mask, number);
+        self.code.store_bits(base, offset, self.group);
+    }
+
+    /// The masks with predicates that changed, which then hold nothing any more.
+    fn changed_predicates(&mut self) -> Vec<(usize, u8)> {
+        let is_vector = self.form() == Form::Avx2;
+        let held = if is_vector { &mut self.vectors[..] } else { &mut self.masks[..] };
+        let changed = |held: &Held| held.changed && held.part.0 == File::Predicate;
+        let taken =
+            held.iter_mut().enumerate().filter_map(|(place, held)| Some((place, held.take_if(|held| changed(held))?)));
+        taken.map(|(place, held)| (place, held.part.1)).collect()
+    }
+
+    /// Stores all that changed, but for the first few predicates: their bits are in general registers, from R8 on, together with those of the groups before, and wait there for [`store_predicates`], so that
+    /// one store writes what one load reads. Gives their numbers.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let (group, lanes) = (self.group as u8, self.form().lanes() as u8);
+        let changed = self.changed_predicates();
+        for (count, (place, number)) in changed.iter().enumerate() {
+            if count >= GATHERED {
+                self.store_bits(*place, *number);
+                continue;
+            }
+            let whole = R8 + count as u8;
+            let is_first = group == 0 && !self.some;
+            self.code.bits_of(if is_first { whole } else { RAX }, *place as u8);
+            if group != 0 {
+                self.code.shift(true, RAX, group * lanes);
+            }
+            if !is_first {
+                self.code.or(whole, RAX);
+            }
+        }
         for place in 0..self.vectors.len() {
             self.store(place);
         }
-        let changed = MASKS.filter(|place| self.masks[*place].is_some_and(|held| held.changed));
-        for (count, place) in changed.collect::<Vec<_>>().into_iter().enumerate().take(GATHERED) {
-            let Some((_, number, _)) = self.masks[place].take().map(|held| held.part) else { continue };
-            let whole = R8 + count as u8;
-            if self.half == 0 {
-                self.bits(whole, place, number);
-            } else {
-                self.bits(RAX, place, number);
-                self.code.shift(true, RAX, 16);
-                self.code.or(whole, RAX);
-                self.code.store(false, whole, RCX, i32::from(number) * 4);
-            }
+        changed.into_iter().take(GATHERED).map(|(_, number)| number).collect()
+    }
+}
+
+/// Stores the predicates that wait in general registers. Where some lanes may be inactive, these keep what they have.
+pub(crate) fn store_predicates(code: &mut Bytes, predicates: &[u8], some: bool) {
+    for (whole, number) in (R8..).zip(predicates) {
+        let place = i32::from(*number) * 4;
+        if some {
+            code.load(false, RAX, RDI, ACTIVE);
+            code.two(Code::And_r32_rm32, whole, RAX);
+            code.number(Code::Not_rm32, RAX, 0);
+            code.with_memory(Code::And_r32_rm32, RAX, RCX, place);
+            code.or(whole, RAX);
         }
+        code.store(false, whole, RCX, place);
     }
 }

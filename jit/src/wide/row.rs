@@ -1,18 +1,17 @@
-//! Loads and stores of all lanes whose addresses follow one another or are one.
+//! Loads and stores of all lanes whose addresses follow one another or are one, and those of a single lane.
 
-use super::access::{Access, Space};
+use super::access::{Access, Lane, Space};
 use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
 use super::opcodes;
-use super::registers::FREE;
 use crate::context::{ACTIVE, Context};
 use crate::files::{DOUBLE, WORD};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
-use campanile_hw::isa::{Comparison, LANES};
+use campanile_hw::isa::LANES;
 use iced_x86::Code;
 use std::mem::offset_of;
 
 /// The vector with the address of the first lane in all elements, and masks for what was found.
-const FIRST: u8 = 23;
+const FIRST: u8 = 9;
 const FOUND: u8 = 3;
 const DIFFERS: u8 = 5;
 
@@ -27,7 +26,7 @@ impl Access {
         code.compare(RAX, -1);
         code.jump_if(false, other);
         let (row, same) = (code.label(), code.label());
-        let (is_row, is_same) = (matches!(self.format.registers(), 1 | 2), !self.store);
+        let (is_row, is_same) = (matches!(self.format.registers(), 1 | 2 | 4), !self.store);
         let size = self.format.bytes();
         // The first two lanes say which order it can be.
         code.load(self.is_global(), RAX, RSI, 0);
@@ -58,6 +57,25 @@ impl Access {
         code.place(other);
     }
 
+    /// Generates the access for a single lane, if only one of those in RAX is active; otherwise, and where its address is wrong, the code goes on behind, with the same in RAX.
+    pub(crate) fn alone(&self, code: &mut Bytes) {
+        if matches!(self.space, Space::Scratch(_)) {
+            return;
+        }
+        let (other, lane) = (code.label(), R8 + 3);
+        code.two(Code::Mov_r32_rm32, lane, RAX);
+        code.without_lowest(lane, R8);
+        code.jump_if(false, other);
+        code.lowest(lane, RAX);
+        code.load_numbered(self.is_global(), RAX, (RSI, lane), 0);
+        self.place(code, self.format.bytes().into(), other);
+        self.move_lane(code, Lane::Register(lane), RAX);
+        code.set(RAX, 0);
+        code.end();
+        code.place(other);
+        code.load(false, RAX, RDI, ACTIVE);
+    }
+
     fn is_global(&self) -> bool {
         matches!(self.space, Space::Global)
     }
@@ -65,10 +83,10 @@ impl Access {
     /// Goes to `other` unless the address of every lane is `step` greater than that of the one before.
     fn in_steps(&self, code: &mut Bytes, step: u64, other: Label) {
         let global = self.is_global();
-        let lanes = if global { 8 } else { 16 };
+        let (bytes, [free, ..]) = (code.form().bytes(), code.form().free());
+        let lanes = bytes as u64 / if global { 8 } else { 4 };
         let spread = if global { opcodes::SPREAD_DOUBLE } else { opcodes::SPREAD };
         code.vector(spread, [FIRST, 0], Source::Element(RSI, 0), With::default());
-        let (opcode, relation) = opcodes::compare(Comparison::Ne, global);
         for vector in 0..LANES as u64 / lanes {
             let mut expected = FIRST;
             if step != 0 {
@@ -77,11 +95,12 @@ impl Access {
                     .flat_map(|number| number.to_le_bytes().into_iter().take(if global { 8 } else { 4 }))
                     .collect();
                 let ahead = Source::Constant(code.constant(&bytes));
-                expected = FREE[0];
+                expected = free;
                 code.vector(opcodes::add(global), [expected, FIRST], ahead, With::default());
             }
             let to = if vector == 0 { DIFFERS } else { FOUND };
-            code.vector(opcode, [to, expected], Source::At(RSI, vector as i32 * 64), With::immediate(relation));
+            let found = Source::At(RSI, vector as i32 * bytes as i32);
+            code.find_unequal(global, [to, expected], found, 0);
             if vector != 0 {
                 code.masks(MaskOp::Or, DIFFERS, DIFFERS, FOUND);
             }
@@ -130,48 +149,85 @@ impl Access {
 
     /// Moves the data of all lanes, which lies in one piece.
     fn row(&self, code: &mut Bytes) {
+        if self.format.registers() != 1 {
+            return self.rows(code);
+        }
+        let [free, ..] = code.form().free();
+        let bytes = code.form().bytes();
+        let all = if self.format.is_double() { DOUBLE } else { WORD };
+        for at in (0..all).step_by(bytes) {
+            let (register, place) = (Source::At(RDX, at), Source::At(RAX, at));
+            let (from, to) = if self.store { (register, place) } else { (place, register) };
+            code.vector(opcodes::LOAD, [free, 0], from, With::default());
+            code.vector(opcodes::STORE, [free, 0], to, With::default());
+        }
+    }
+
+    /// Loads data of all lanes that lies in one piece, the elements of each lane behind one another: by vectors of 256 bits in either form, which have those of lanes that are half a vector apart in their
+    /// halves.
+    fn rows(&self, code: &mut Bytes) {
         let double = self.format.is_double();
-        let (stride, vectors) = if double { (DOUBLE, 4) } else { (WORD, 2) };
-        let [low, high, turned] = FREE;
-        for vector in 0..vectors {
-            let register = Source::At(RDX, vector * 64);
-            if self.format.registers() == 1 {
-                let place = Source::At(RAX, vector * 64);
-                let (from, to) = if self.store { (register, place) } else { (place, register) };
-                code.vector(opcodes::LOAD, [low, 0], from, With::default());
-                code.vector(opcodes::STORE, [low, 0], to, With::default());
-                continue;
+        let (stride, lanes) = if double { (DOUBLE, 4) } else { (WORD, 8) };
+        let count = self.format.registers() as i32;
+        let size = if double { 8 } else { 4 };
+        for first in (0..LANES as i32).step_by(lanes) {
+            // Each of these vectors has 128 bits at the places of a lower and an upper lane.
+            let (place, half) = (first * count * size, lanes as i32 / 2 * count * size);
+            for vector in 0..count {
+                let at = place + vector * 16;
+                code.with_memory(Code::VEX_Vmovdqu_xmm_xmmm128, vector as u8, RAX, at);
+                let upper = Source::Element(RAX, at + half);
+                let insert = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
+                code.vector(insert, [vector as u8; 2], upper, With::immediate(1));
             }
-            code.vector(opcodes::LOAD, [low, 0], Source::At(RAX, vector * 128), With::default());
-            code.vector(opcodes::LOAD, [high, 0], Source::At(RAX, vector * 128 + 64), With::default());
-            for element in 0..2 {
-                let lanes = if double { 8u64 } else { 16 };
-                let numbers = (0..lanes).map(|lane| lane * 2 + element as u64);
-                let bytes: Vec<u8> = numbers
-                    .flat_map(|number| number.to_le_bytes().into_iter().take(if double { 8 } else { 4 }))
-                    .collect();
-                let order = Source::Constant(code.constant(&bytes));
-                code.vector(opcodes::LOAD, [turned, 0], order, With::default());
-                code.vector(opcodes::pick(double), [turned, low], Source::Register(high), With::default());
-                code.vector(
-                    opcodes::STORE,
-                    [turned, 0],
-                    Source::At(RDX, element * stride + vector * 64),
-                    With::default(),
-                );
+            for (element, vector) in (0..).zip(Self::turned(code, double, count)) {
+                let to = element * stride + first * size;
+                code.with_memory(Code::VEX_Vmovdqu_ymmm256_ymm, vector, RDX, to);
             }
         }
+    }
+
+    /// In each half, vectors 0 to `count` with elements of a lane or two behind one another become vectors with one element of all lanes: their numbers.
+    fn turned(code: &mut Bytes, double: bool, count: i32) -> impl Iterator<Item = u8> + use<> {
+        use Code::*;
+        let mut step = |op: Code, to: u8, [low, high]: [u8; 2], order: u8| {
+            code.vector(op, [to, low], Source::Register(high), With::immediate(order));
+        };
+        let (shuffle, low, high) =
+            (VEX_Vshufps_ymm_ymm_ymmm256_imm8, VEX_Vpunpcklqdq_ymm_ymm_ymmm256, VEX_Vpunpckhqdq_ymm_ymm_ymmm256);
+        match (double, count) {
+            (true, _) => {
+                step(low, 4, [0, 1], 0);
+                step(high, 5, [0, 1], 0);
+            }
+            (false, 2) => {
+                step(shuffle, 4, [0, 1], 0x88);
+                step(shuffle, 5, [0, 1], 0xdd);
+            }
+            (false, _) => {
+                for (to, from) in [(8, [0, 1]), (9, [2, 3])] {
+                    step(VEX_Vpunpckldq_ymm_ymm_ymmm256, to, from, 0);
+                    step(VEX_Vpunpckhdq_ymm_ymm_ymmm256, to + 2, from, 0);
+                }
+                step(low, 4, [8, 9], 0);
+                step(high, 5, [8, 9], 0);
+                step(low, 6, [10, 11], 0);
+                step(high, 7, [10, 11], 0);
+            }
+        }
+        4..4 + count as u8
     }
 
     /// Loads for all lanes what lies at one place.
     fn same(&self, code: &mut Bytes) {
         let double = self.format.is_double();
+        let [free, ..] = code.form().free();
         let (stride, opcode) = if double { (DOUBLE, opcodes::SPREAD_DOUBLE) } else { (WORD, opcodes::SPREAD) };
         for element in 0..self.format.registers() as i32 {
             let place = Source::Element(RAX, element * self.format.element() as i32);
-            code.vector(opcode, [FREE[0], 0], place, With::default());
-            for at in (0..stride).step_by(64) {
-                code.vector(opcodes::STORE, [FREE[0], 0], Source::At(RDX, element * stride + at), With::default());
+            code.vector(opcode, [free, 0], place, With::default());
+            for at in (0..stride).step_by(code.form().bytes()) {
+                code.vector(opcodes::STORE, [free, 0], Source::At(RDX, element * stride + at), With::default());
             }
         }
     }

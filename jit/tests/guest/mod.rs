@@ -1,9 +1,18 @@
 //! Memory with pages that compiled code reaches by itself once they were accessed, and pages that nobody may access.
 
 use campanile_hw::isa::{Order, Scope};
-use campanile_jit::{Paged, Pages};
+use campanile_jit::{Paged, Pages, Vectors};
 use campanile_shader::GlobalMemory;
 use std::ptr::NonNull;
+
+/// The vectors that programs are compiled for in tests. Those that the processor lacks are said to be not tested.
+pub(crate) fn vectors() -> Vec<Vectors> {
+    let (there, lacking): (Vec<_>, Vec<_>) = Vectors::ALL.into_iter().partition(|vectors| vectors.is_there());
+    for vectors in lacking {
+        println!("NOT TESTED: PROGRAMS COMPILED FOR {vectors:?}: this processor lacks the instructions");
+    }
+    there
+}
 
 /// First address.
 pub(crate) const BASE: u64 = 0x1_0000;

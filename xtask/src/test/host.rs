@@ -21,7 +21,7 @@ pub(super) fn warn(root: &Path, quick: bool) {
     }
 }
 
-/// Says what the tests leave out because the processor lacks it, which no script can install: code of the compute engine for vectors of 512 bits (`jit/src/wide`).
+/// Says what the tests leave out because the processor lacks it, which no script can install: code of the compute engine for vectors of 512 and 256 bits (`jit/src/wide`).
 pub(super) fn warn_of_processor() {
     let has_vectors = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
@@ -31,6 +31,9 @@ pub(super) fn warn_of_processor() {
         println!(
             "NOT TESTED: PROGRAMS OF THE GPU IN VECTORS OF 512 BITS: this processor has no AVX-512 (F, DQ, CD, VPOPCNTDQ)"
         );
+    }
+    if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
+        println!("NOT TESTED: PROGRAMS OF THE GPU IN VECTORS OF 256 BITS: this processor has no AVX2 and FMA");
     }
 }
 
