@@ -208,7 +208,8 @@ fn what_a_driver_says_of_a_context_names_the_member_that_cannot_be() {
         }};
     }
     const PAGE: &str = "[d3dkmddi: DXGK_CONTEXTINFO]";
-    let rows: [(fn(&mut DRIVER_INITIALIZATION_DATA), &[&str]); 5] = [
+    type Change = fn(&mut DRIVER_INITIALIZATION_DATA);
+    let rows: [(Change, &[&str]); 5] = [
         (
             |table| table.DxgkDdiCreateContext = Some(with!(AllocationListSize, u32::MAX) as Create),
             &["DxgkDdiCreateContext on node 0", "ContextInfo.AllocationListSize 0xffffffff", "at most 0x10000", PAGE],
