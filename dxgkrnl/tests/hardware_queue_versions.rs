@@ -214,6 +214,10 @@ fn a_submission_that_waits_for_a_full_queue_longer_than_the_timeout_is_told_by_n
     };
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| queue.submit(2));
+        let is_waiting = || bench.machine.inspect(luid).unwrap().to_string().contains(" 1 waiters");
+        while !is_waiting() && !waits.is_finished() {
+            std::thread::yield_now();
+        }
         assert_eq!(told(), 0, "no time has passed");
         while told() == 0 && !waits.is_finished() {
             bench.machine.advance(TdrSettings::default().delay);

@@ -1,11 +1,24 @@
 //! Chains of linked functions: what their drivers have to say alike, and which of them leads. [dispmprt: DXGKDDI_LINK_DEVICE]
 
-use wddm_ddi::km::{DXGK_PAGE_TABLE_LEVEL_DESC, LINKED_DEVICE};
+use wddm_ddi::km::{
+    DXGK_GPUMMUCAPS, DXGK_GPUVERSION, DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_QUERYSEGMENTOUT4, LINKED_DEVICE,
+};
 use wddm_ddi::types::HANDLE;
 
-use super::start::EngineCaps;
-use super::{Adapter, Link, StartError};
+use super::{Adapter, Link, NodeCaps, Segment, StartError};
 use crate::interrupt::FUNCTIONS;
+
+/// The capabilities that one physical adapter reported for itself.
+pub(super) struct EngineCaps {
+    pub(super) nodes: Vec<NodeCaps>,
+    pub(super) segments: Vec<Segment>,
+    pub(super) gpummu: DXGK_GPUMMUCAPS,
+    pub(super) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
+    /// GPUVERSION, of a driver that answers it.
+    pub(super) version: Option<DXGK_GPUVERSION>,
+    /// Header of QUERYSEGMENT4.
+    pub(super) out: DXGK_QUERYSEGMENTOUT4,
+}
 
 /// Whether what the drivers of devices of one chain said makes a chain, whole and with one that leads. The answer is its place.
 ///

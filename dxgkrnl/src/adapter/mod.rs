@@ -17,6 +17,7 @@ mod registry;
 mod reserved;
 mod reserved_bits;
 mod rules;
+mod segments;
 mod start;
 mod surprise;
 mod versions;

@@ -1,7 +1,6 @@
 //! Starting and stopping an adapter, in the order that open drivers saw on Windows.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -11,7 +10,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
-use super::link;
+use super::link::{self, EngineCaps};
 use super::registry;
 use super::rules::{self, Surroundings};
 use super::{
@@ -30,7 +29,6 @@ use crate::vidmm::joint_limit::JointLimit;
 use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::DeviceObject;
-use nt::page::PAGE_SIZE;
 use nt::pci::Interrupt;
 
 /// The state that plug and play keeps of a device between AddDevice and RemoveDevice.
@@ -140,18 +138,6 @@ fn cut(interface: &mut DXGKRNL_INTERFACE, bytes: usize) {
     // SAFETY: the bytes are the last ones of the table, whose members are all valid as zero.
     unsafe { end.write_bytes(0, tail) };
     interface.Size = (size_of::<DXGKRNL_INTERFACE>() - tail) as u32;
-}
-
-/// The capabilities that one physical adapter reported for itself.
-pub(super) struct EngineCaps {
-    pub(super) nodes: Vec<NodeCaps>,
-    pub(super) segments: Vec<Segment>,
-    pub(super) gpummu: DXGK_GPUMMUCAPS,
-    pub(super) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
-    /// GPUVERSION, of a driver that answers it.
-    pub(super) version: Option<DXGK_GPUVERSION>,
-    /// Header of QUERYSEGMENT4.
-    pub(super) out: DXGK_QUERYSEGMENTOUT4,
 }
 
 impl Adapter {
@@ -468,57 +454,6 @@ impl Adapter {
                 })
             })
             .collect()
-    }
-
-    fn describe_segment(&self, engine: u32, id: u32, descriptor: &DXGK_SEGMENTDESCRIPTOR4) -> Segment {
-        let flags = descriptor.Flags;
-        let size = descriptor.Size as u64;
-        let visible = flags.CpuVisible() && !flags.Aperture() && !flags.SupportsCpuHostAperture();
-        // SAFETY: both arms are integers; without a CPU host aperture the address is the one in use.
-        let address = unsafe { descriptor.u.CpuTranslatedAddress }.QuadPart as u64;
-        // SAFETY: both arms are integers; with a CPU host aperture it is the one in use.
-        let aperture = unsafe { descriptor.u.CpuHostAperture };
-        let host_aperture = flags.SupportsCpuHostAperture().then_some((aperture.PhysicalAddress, aperture.SizeInPages));
-        Segment {
-            engine,
-            id,
-            base_address: descriptor.BaseAddress.QuadPart as u64,
-            size,
-            commit_limit: descriptor.CommitLimit as u64,
-            flags,
-            cpu_address: visible.then_some(address),
-            kernel: if visible { self.kernel_view(address, size) } else { None },
-            host_aperture: host_aperture.filter(|(address, pages)| self.is_window(*address, *pages)),
-            invalid: Vec::new(),
-            unreached: match host_aperture {
-                Some((address, pages)) => format!(
-                    "CpuHostAperture.PhysicalAddress {address:#x} with SizeInPages {pages:#x} {}",
-                    self.why_no_memory(address, u64::from(pages) * PAGE_SIZE)
-                ),
-                None => format!(
-                    "CpuTranslatedAddress {address:#x} with Size {size:#x} (BaseAddress {:#x}) {}",
-                    descriptor.BaseAddress.QuadPart,
-                    self.why_no_memory(address, size)
-                ),
-            },
-        }
-    }
-
-    /// True if so many pages from a translated address are memory of this device.
-    fn is_window(&self, address: u64, pages: u32) -> bool {
-        pages > 0 && self.kernel_view(address, u64::from(pages) * PAGE_SIZE).is_some()
-    }
-
-    /// Kernel address of `len` bytes at a translated address, if they are plain memory of a function.
-    fn kernel_view(&self, address: u64, len: u64) -> Option<NonNull<u8>> {
-        self.links().iter().find_map(|link| link.resources.kernel_view(address, len))
-    }
-
-    /// The rule for which a range is no mapped memory of a function, as the rest of a sentence about it.
-    fn why_no_memory(&self, address: u64, len: u64) -> String {
-        let begins = self.links().iter().find(|link| link.function.bar_at(address, 1).is_some());
-        let link = begins.or_else(|| self.links().first());
-        link.map_or_else(String::new, |link| link.resources.why_no_memory(address, len))
     }
 
     fn stop_device(&self, link: &Link) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use nt::user_space::{ARGUMENT_WORDS, FileId, ThisProcess, UserSpace, Waiting, while_waiting};
 
-/// What is done before each operation.
+/// A function that is called before each operation.
 pub(crate) trait Before: Send + Sync {
     /// Bytes at an address are about to be copied.
     fn copy(&self, _address: usize) {}
