@@ -88,7 +88,7 @@ fn conformance_cases_run_beside_each_other_on_one_machine() {
     assert!(told["rescues"]["unreported-signal"].as_u64() > Some(0), "{told}");
 }
 
-/// What a case expects of figures holds while other programs have figures of their own.
+/// Other programs have allocations and work of their own meanwhile.
 #[test]
 fn cases_of_statistics_hold_beside_each_other() {
     let machine = Machine::serve("statistics", &["--quiet"]);

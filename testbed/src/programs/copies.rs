@@ -70,7 +70,7 @@ impl GivenUp {
     }
 }
 
-/// What the threads share with those who want copies.
+/// State that the copying threads share with those who want copies.
 struct Shared {
     under_way: Mutex<UnderWay>,
     fewer: Condvar,

@@ -39,7 +39,7 @@ struct Asked {
     answers: HashMap<u64, Option<Result<u64, i32>>>,
     gone: bool,
     fault: Option<Fault>,
-    /// What became of a program that was to be killed.
+    /// The outcome of killing it, once `fault` is set.
     end: End,
     /// Addresses that the program has taken for the machine, each by its first one.
     reserved: BTreeMap<usize, usize>,

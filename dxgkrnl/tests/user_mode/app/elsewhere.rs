@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use nt::user_space::{ARGUMENT_WORDS, FileId, ThisProcess, UserSpace, Waiting, while_waiting};
 
-/// A function that is called before each operation.
+/// Called before each operation of the user-mode side of a process, on the thread that waits for it.
 pub(crate) trait Before: Send + Sync {
     /// Bytes at an address are about to be copied.
     fn copy(&self, _address: usize) {}
