@@ -12,6 +12,7 @@ mod counting;
 mod hardware;
 mod packet;
 mod standing;
+mod stands;
 mod watch;
 
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -14,23 +14,8 @@ use crate::vidsch::{HwQueue, RenderAdapter};
 
 use super::Tdr;
 use super::hardware::standing;
+use super::stands::{Stand, Stands};
 use super::watch::{is_watched, of_queue};
-
-/// A queue with work that does nothing.
-#[derive(Clone, Copy)]
-struct Stand {
-    progress: u64,
-    begun: Duration,
-    /// What the node has done otherwise, and since when that is nothing more.
-    node: (u64, Duration),
-    /// Early suspensions of its context until it began to stand.
-    early: u64,
-    told: bool,
-}
-
-/// Queues that stand, by the system's handle.
-#[derive(Default)]
-pub(super) struct Stands(HashMap<usize, Stand>);
 
 impl Tdr {
     /// Looks at the queues with work. Returns why the machine has to stop.

@@ -18,7 +18,7 @@ use crate::tdr_report::TdrReason;
 use crate::vidsch::{Complaint, HwContext, HwQueue, Subject, VidSch};
 
 use super::Tdr;
-use super::standing::Stands;
+use super::stands::Stands;
 
 /// Host's time within which an engine goes on with a queue: after the signal that the queue waits for, and when it is resumed after one that the engine
 /// had missed.

@@ -8,12 +8,13 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::LUID;
 
+use super::adapter_answer::node_at;
+use super::adapter_answer::{answer, answer_word, read};
+use super::{adapter_info, enter, enter_read_only, user};
 use crate::adapter::Adapter;
 use crate::ddi_buffer::DdiBuffer;
 use crate::process::{AdapterOpen, Object, Process};
 use crate::refusal::{Failure, refused};
-
-use super::{adapter_info, enter, enter_read_only, user};
 
 /// Most bytes of UMDRIVERPRIVATE data.
 const PRIVATE_MAX: u32 = 1 << 16;
@@ -162,39 +163,6 @@ pub(super) unsafe extern "win64" fn query_adapter_info(args: *mut D3DKMT_QUERYAD
 pub(super) fn check_running(adapter: &Adapter) -> Result<(), Failure> {
     let stopped = || refused(STATUS_DEVICE_REMOVED, "the adapter of hAdapter is stopped");
     if adapter.is_running() { Ok(()) } else { Err(stopped()) }
-}
-
-/// # Errors
-/// STATUS_BUFFER_TOO_SMALL if the buffer of a question has no space for this.
-fn check_size<T>(args: &D3DKMT_QUERYADAPTERINFO) -> Result<(), Failure> {
-    let (given, needed) = (args.PrivateDriverDataSize, size_of::<T>());
-    let why = || format!("PrivateDriverDataSize is {given}, and expected is at least {needed}");
-    if given as usize >= needed { Ok(()) } else { Err(refused(STATUS_BUFFER_TOO_SMALL, why())) }
-}
-
-/// A question that stands where its answer goes.
-pub(super) fn read<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO) -> Result<T, Failure> {
-    check_size::<T>(args)?;
-    user::read(args.pPrivateDriverData.cast_const().cast())
-}
-
-/// Writes an answer of fixed size.
-pub(super) fn answer<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO, value: &T) -> Result<NTSTATUS, Failure> {
-    check_size::<T>(args)?;
-    user::write(args.pPrivateDriverData.cast(), value)?;
-    Ok(STATUS_SUCCESS)
-}
-
-pub(super) fn answer_word(args: &D3DKMT_QUERYADAPTERINFO, value: u32) -> Result<NTSTATUS, Failure> {
-    check_size::<u32>(args)?;
-    user::write_array(args.pPrivateDriverData.cast(), &[value])?;
-    Ok(STATUS_SUCCESS)
-}
-
-/// The number of a node of a physical adapter among all of the adapter.
-pub(super) fn node_at(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<u32, Failure> {
-    let why = || format!("NodeOrdinal {ordinal} of PhysicalAdapterIndex {engine} is no node of the adapter");
-    adapter.caps().node_at(ordinal, engine).ok_or_else(|| refused(STATUS_INVALID_PARAMETER, why()))
 }
 
 fn node_metadata(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {

@@ -8,28 +8,19 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{GUID, LARGE_INTEGER};
 
-use crate::adapter::Adapter;
-use crate::config::Installation;
-use crate::port::Link;
-use crate::refusal::{Failure, refused};
-use crate::vidmm::Group;
-
-use super::adapter::{answer, answer_word, read};
+use super::adapter_answer::link;
+use super::adapter_answer::{answer, answer_word, read};
+use super::adapter_answer::{engine, wide};
 use super::adapter_perf;
 use super::adapter_registry::{query_registry, registry_info};
+use crate::adapter::Adapter;
+use crate::config::Installation;
+use crate::refusal::{Failure, refused};
+use crate::vidmm::Group;
 
 /// `INTERFACE_TYPE` PCIBus. [wdm: INTERFACE_TYPE]
 const PCI_BUS: u32 = 5;
 const FALSE: u32 = 0;
-
-/// Text in UTF-16 with a NUL at its end, cut off where the field is too short.
-pub(super) fn wide<const N: usize>(text: &str) -> [u16; N] {
-    let mut units = [0; N];
-    for (to, unit) in units.iter_mut().take(N.saturating_sub(1)).zip(text.encode_utf16()) {
-        *to = unit;
-    }
-    units
-}
 
 pub(super) fn query(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {
     use KMTQUERYADAPTERINFOTYPE as Kind;
@@ -151,19 +142,6 @@ fn without(value: &str) -> Failure {
 fn user_mode_driver(installation: &Installation, place: u32) -> Result<String, Failure> {
     let name = installation.user_mode_driver(place as usize);
     name.ok_or_else(|| without(&format!("UserModeDriverName {place}")))
-}
-
-/// The number of a physical adapter that there is.
-pub(super) fn engine(adapter: &Adapter, index: u32) -> Result<u32, Failure> {
-    let engines = adapter.caps().engines;
-    let why = || format!("PhysicalAdapterIndex is {index}, and the adapter has {engines}");
-    if index < engines { Ok(index) } else { Err(refused(STATUS_INVALID_PARAMETER, why())) }
-}
-
-/// The function that a physical adapter is.
-pub(super) fn link(adapter: &Adapter, index: u32) -> Result<&Link, Failure> {
-    let index = engine(adapter, index)?;
-    Ok(adapter.links().get(index as usize).ok_or(STATUS_INTERNAL_ERROR)?)
 }
 
 fn version(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Failure> {

@@ -4,12 +4,10 @@ use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
+use super::adapter_answer::{answer, engine, node_at, read};
+use super::{adapter_answer, user};
 use crate::adapter::Adapter;
 use crate::refusal::{Failure, refused};
-
-use super::adapter::{answer, node_at, read};
-use super::adapter_info::engine;
-use super::{control, user};
 
 /// Clock and voltage of a node, as the driver reports them.
 ///
@@ -107,7 +105,7 @@ fn key(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, Fa
     let index = engine(adapter, asked.PhysicalAdapterIndex)?;
     let root = "\\Registry\\Machine\\System\\CurrentControlSet";
     let path = match asked.PnPKeyType {
-        Key::D3DKMT_PNP_KEY_HARDWARE => format!("{root}\\Enum\\{}", control::instance_path(adapter, index)?),
+        Key::D3DKMT_PNP_KEY_HARDWARE => format!("{root}\\Enum\\{}", adapter_answer::instance_path(adapter, index)?),
         // All adapters of a driver have the one key.
         Key::D3DKMT_PNP_KEY_SOFTWARE => adapter.installation.software.path(),
         Key(other) => {

@@ -5,13 +5,11 @@ use core::mem::offset_of;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
+use super::adapter_answer::{engine, read, wide};
+use super::user;
 use crate::adapter::Adapter;
 use crate::config::{Installation, RegistryValue};
 use crate::refusal::{Failure, refused};
-
-use super::adapter::read;
-use super::adapter_info::{engine, wide};
-use super::user;
 
 /// The texts about the hardware; those that nobody wrote are empty. [registering-hardware-information]
 pub(super) fn registry_info(installation: &Installation) -> D3DKMT_ADAPTERREGISTRYINFO {

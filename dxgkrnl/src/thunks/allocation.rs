@@ -4,22 +4,20 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nt::page::PAGE_SIZE;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::process::{Object, Process};
+use super::allocation_handles::{PRIVATE_MAX, forget, register};
+use super::memory::{LIST_MAX, allocations, has_duplicates, read_handles};
+use super::{allocation_handles, enter, enter_read_only, power, user};
+use crate::process::Process;
 use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, AllocationRequest, Backing, Resource, ResourceData, VidMm};
 use crate::vidsch::Device;
-use nt::page::PAGE_SIZE;
 
-use super::memory::{LIST_MAX, allocations, has_duplicates, read_handles};
-use super::{enter, enter_read_only, power, resource, user};
-
-/// Most private data of one allocation or resource, in bytes.
-pub(super) const PRIVATE_MAX: u32 = 1 << 16;
 /// The time that a synchronous destruction waits for queues that still use the allocation.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -296,7 +294,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
     let backing = read_backing(args)?;
     let mut described = Described::read(at, args.NumAllocations, args.Flags)?;
     let mut whole = Whole::read(args)?;
-    let (shared, runtime) = (args.Flags.CreateShared(), resource::read_runtime_data(args)?);
+    let (shared, runtime) = (args.Flags.CreateShared(), allocation_handles::read_runtime_data(args)?);
     let vidmm = device.adapter.vidmm();
     if let Backing::Heap(size) = backing {
         let (allocation, resource) = vidmm.standard_data(size)?;
@@ -326,7 +324,7 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
     let registered =
         adopted.and_then(|()| register(process, &device, &made, resource)).and_then(|(handles, resource)| {
             let given = described.give_back(&handles).and_then(|()| whole.give_back());
-            let published = given.and_then(|()| resource::publish(process, opened.as_deref()));
+            let published = given.and_then(|()| allocation_handles::publish(process, opened.as_deref()));
             let global = published.inspect_err(|_| forget(process, &handles, resource))?;
             Ok((resource, global))
         });
@@ -345,40 +343,6 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
             }
             Err(failure)
         }
-    }
-}
-
-pub(super) fn register(
-    process: &Process,
-    device: &Device,
-    made: &[Arc<Allocation>],
-    resource: Option<Arc<Resource>>,
-) -> Result<(Vec<D3DKMT_HANDLE>, D3DKMT_HANDLE), Failure> {
-    let mut handles = Vec::with_capacity(made.len());
-    for allocation in made {
-        match process.insert_on(device, Object::Allocation(Arc::clone(allocation))) {
-            Ok(handle) => handles.push(handle),
-            Err(status) => {
-                forget(process, &handles, 0);
-                return Err(status);
-            }
-        }
-    }
-    let Some(resource) = resource else { return Ok((handles, 0)) };
-    resource.set_members(&handles);
-    match process.insert_on(device, Object::Resource(resource)) {
-        Ok(handle) => Ok((handles, handle)),
-        Err(status) => {
-            forget(process, &handles, 0);
-            Err(status)
-        }
-    }
-}
-
-/// Takes handles out without destroying what they stand for.
-pub(super) fn forget(process: &Process, handles: &[D3DKMT_HANDLE], resource: D3DKMT_HANDLE) {
-    for handle in handles.iter().chain((resource != 0).then_some(&resource)) {
-        let _ = process.remove(*handle);
     }
 }
 

@@ -7,15 +7,14 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
+use super::adapter::check_running;
+use super::process::{self, CURRENT_PROCESS};
+use super::{adapter_answer, enter, enter_read_only, power};
 use crate::adapter::Adapter;
 use crate::process::{Object, Process, WeakProcess};
 use crate::refusal::{Failure, refused};
 use crate::vidmm::{BudgetRegistration, Group, TrimRegistration};
 use crate::vidsch::Device;
-
-use super::adapter::check_running;
-use super::process::{self, CURRENT_PROCESS};
-use super::{adapter_info, enter, enter_read_only, power};
 
 /// Does `act` with the process that a handle stands for, on an adapter that the calling one has open; NULL is the calling one, too.
 fn with<T>(
@@ -27,7 +26,7 @@ fn with<T>(
     let handle = if handle.is_null() { CURRENT_PROCESS } else { handle };
     process::with(caller, handle, rights, |process| {
         let adapter = &caller.get_adapter(adapter)?.adapter;
-        adapter_info::engine(adapter, physical)?;
+        adapter_answer::engine(adapter, physical)?;
         check_running(adapter)?;
         act(process, adapter)
     })

@@ -9,15 +9,15 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
+use super::adapter::{self, is_compute_only};
+use super::adapter_answer::{instance_path, node_at};
+use super::power::where_needed;
+use super::{enter, enter_read_only, process, user};
 use crate::adapter::Adapter;
 use crate::platform::Use;
 use crate::process::Process;
 use crate::refusal::{Failure, refused};
 use crate::vidsch::Device;
-
-use super::adapter::{self, is_compute_only};
-use super::power::where_needed;
-use super::{adapter_info, enter, enter_read_only, process, user};
 
 /// Version of every feature here.
 const FEATURE_VERSION: u16 = 1;
@@ -28,21 +28,6 @@ const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// GUID_COMPUTE_DEVICE_ARRIVAL and GUID_DISPLAY_DEVICE_ARRIVAL, the interfaces of adapters. [ntddvdeo]
 const INTERFACES: [&str; 2] = ["{1024e4c9-47c9-48d3-b4a8-f9df78523b53}", "{1ca05180-a699-450a-9a0c-de4fbe3ddd89}"];
-
-/// Enumerator, identifiers and place of a physical adapter, as the paths of its registry key and of its device interface have them.
-pub(super) fn instance_path(adapter: &Adapter, engine: u32) -> Result<String, Failure> {
-    let link = adapter_info::link(adapter, engine)?;
-    let (function, place) = (&link.function, link.location);
-    Ok(format!(
-        "PCI\\VEN_{:04X}&DEV_{:04X}&SUBSYS_{:08X}&REV_{:02X}\\0&{:02X}{:02X}",
-        function.vendor,
-        function.device,
-        function.subsystem,
-        function.revision,
-        place.bus,
-        u32::from(place.device) << 3 | u32::from(place.function)
-    ))
-}
 
 /// As D3DKMTEnumAdapters2, in a structure that has space for 16: nothing of compute-only adapters is told. [d3dkmthk: D3DKMTEnumAdapters]
 pub(super) unsafe extern "win64" fn enum_adapters(args: *mut D3DKMT_ENUMADAPTERS) -> NTSTATUS {
@@ -133,7 +118,7 @@ pub(super) unsafe extern "win64" fn query_clock_calibration(args: *mut D3DKMT_QU
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
         adapter::check_running(adapter)?;
         let (node, engine) = (args.NodeOrdinal, args.PhysicalAdapterIndex);
-        adapter::node_at(adapter, node, engine)?;
+        node_at(adapter, node, engine)?;
         let mut data = DXGK_GPUCLOCKDATA::zeroed();
         adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, engine, &mut data).ok()?;
         // This system's rule: the page says what the number is, and nothing of 0.

@@ -8,12 +8,11 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, LARGE_INTEGER, NTSTATUS};
 
+use super::{allocation_handles, enter, enter_read_only, user};
 use crate::keyed_mutex::{Data, Kept, KeyedMutex};
 use crate::machine::KernelObject;
 use crate::process::{Object, Process};
 use crate::refusal::{Failure, refused};
-
-use super::{enter, enter_read_only, resource, user};
 
 /// Most data of the runtime, in bytes.
 const DATA_MAX: u32 = 1 << 16;
@@ -136,7 +135,7 @@ pub(super) unsafe extern "win64" fn open_keyed_mutex_from_nt_handle(
             return Err(of_no_mutex());
         };
         let together = shared.together.as_ref().ok_or_else(of_no_mutex)?;
-        resource::may_write(access)?;
+        allocation_handles::may_write(access)?;
         let data = read_data(process, args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
         args.hKeyedMutex = insert_with(process, &together.mutex, data)?;
         Ok(STATUS_SUCCESS)

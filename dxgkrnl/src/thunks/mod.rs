@@ -1,13 +1,16 @@
 //! Thunks: what user mode calls.
 //!
 //! Every thunk finds the calling process, copies its argument structure in, and works on the copy; see [`user`] for pointers inside
+
 //! it. A panic below a thunk stops the machine, not the caller.
 
 mod adapter;
+mod adapter_answer;
 mod adapter_info;
 mod adapter_perf;
 mod adapter_registry;
 mod allocation;
+mod allocation_handles;
 pub(crate) mod budget;
 mod control;
 mod debug_name;
@@ -28,24 +31,25 @@ mod queue;
 mod residency;
 mod resource;
 pub(crate) mod share;
+mod shared_fence;
 mod statistics;
 mod sync;
 mod sync_file;
+mod target;
 mod tdr_control;
 mod update;
 pub(crate) mod user;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use nt::bugcheck::Bugcheck;
+use power::Powered;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::{FurtherThunks, Thunks};
 use wddm_ddi::status::*;
 
 use crate::process::Process;
 use crate::refusal::Failure;
-use nt::bugcheck::Bugcheck;
-use power::Powered;
 
 static THUNKS: Thunks = Thunks {
     D3DKMTEnumAdapters3: adapter::enum_adapters3,

@@ -3,20 +3,16 @@
 //! A wait or signal is a command of software in the software queue of a context of packets, or of a queue for kernel-mode submission; a hardware context stands for its
 //! queue if it has exactly one.
 
-use std::sync::Arc;
-
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use super::target::{BROADCAST_MAX, Target, signal_with, wait_for};
+use super::{enter, enter_read_only, older_sync, sync, user};
 use crate::fence::Rights;
 use crate::process::Process;
 use crate::refusal::{Failure, refused};
-use crate::rundown::Used;
-use crate::vidsch::Device;
-use crate::vidsch::{self, FenceOptions, HwQueue, Objects, OpenOlderSync, PacketContext};
-
-use super::{enter, enter_read_only, older_sync, sync, user};
+use crate::vidsch::{FenceOptions, Objects, OpenOlderSync};
 
 /// Creates a monitored fence, private or shared by kernel handles, or an object of before these (see `older_sync`). [d3dkmthk: D3DKMTCreateSynchronizationObject2;
 /// context-monitoring: creating a monitored fence]
@@ -81,64 +77,6 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
     })
 }
 
-/// Most contexts or queues of one call. [d3dukmdt: D3DDDI_MAX_BROADCAST_CONTEXT]
-pub(super) const BROADCAST_MAX: u32 = 64;
-
-/// Queue or context that waits and signals are submitted to.
-pub(super) enum Target {
-    Queue(Used<HwQueue>),
-    Context(Used<PacketContext>),
-}
-
-impl Target {
-    /// What the handle of a context of either kind stands for; a hardware context stands for its queue.
-    pub(super) fn of_context(process: &Process, context: D3DKMT_HANDLE) -> Result<Self, Failure> {
-        if let Ok(context) = process.get_packet_context(context) {
-            return Ok(Self::Context(context));
-        }
-        match process.get_hw_context(context)?.queues().as_slice() {
-            [queue] => Used::new(queue).map(Self::Queue),
-            queues => {
-                let why = format!(
-                    "{context:#x} is a hardware context of {} queues, and stands for its queue where it has one",
-                    queues.len()
-                );
-                Err(refused(STATUS_INVALID_PARAMETER, why))
-            }
-        }
-    }
-
-    /// As [`Target::of_context`], of each.
-    pub(super) fn of_contexts(process: &Process, contexts: &[D3DKMT_HANDLE]) -> Result<Vec<Self>, Failure> {
-        contexts.iter().map(|context| Self::of_context(process, *context)).collect()
-    }
-
-    /// The device that the work is of.
-    pub(super) fn device(&self) -> &Arc<Device> {
-        match self {
-            Self::Queue(queue) => queue.context().device(),
-            Self::Context(context) => context.device(),
-        }
-    }
-
-    fn read_pairs(&self, process: &Process, objects: Listed) -> Result<Vec<(D3DKMT_HANDLE, u64)>, Failure> {
-        self.device().check()?;
-        let (count, handles, values) = objects;
-        if count == 0 || count > sync::OBJECTS_MAX {
-            let why = format!("ObjectCount is {count}, and expected are 1 to {}", sync::OBJECTS_MAX);
-            return Err(refused(STATUS_INVALID_PARAMETER, why));
-        }
-        let handles = user::read_array(handles.cast_const(), count)?;
-        let is_older = |handle: &D3DKMT_HANDLE| process.get_older_sync(*handle).is_ok();
-        match values.of_older {
-            Some(value) if handles.iter().all(is_older) => {
-                Ok(handles.into_iter().map(|handle| (handle, value)).collect())
-            }
-            _ => Ok(handles.into_iter().zip(user::read_array(values.array.cast_const(), count)?).collect()),
-        }
-    }
-}
-
 /// Place of the values that a wait or a signal names.
 #[derive(Clone, Copy)]
 struct Values {
@@ -158,25 +96,28 @@ impl Values {
 /// Objects of a wait or a signal: how many, their handles, their values.
 type Listed = (u32, *mut D3DKMT_HANDLE, Values);
 
+/// Handles and values that a wait or a signal names.
+fn read_pairs(target: &Target, process: &Process, objects: Listed) -> Result<Vec<(D3DKMT_HANDLE, u64)>, Failure> {
+    target.device().check()?;
+    let (count, handles, values) = objects;
+    if count == 0 || count > sync::OBJECTS_MAX {
+        let why = format!("ObjectCount is {count}, and expected are 1 to {}", sync::OBJECTS_MAX);
+        return Err(refused(STATUS_INVALID_PARAMETER, why));
+    }
+    let handles = user::read_array(handles.cast_const(), count)?;
+    let is_older = |handle: &D3DKMT_HANDLE| process.get_older_sync(*handle).is_ok();
+    match values.of_older {
+        Some(value) if handles.iter().all(is_older) => Ok(handles.into_iter().map(|handle| (handle, value)).collect()),
+        _ => Ok(handles.into_iter().zip(user::read_array(values.array.cast_const(), count)?).collect()),
+    }
+}
+
 fn wait(process: &Process, target: &Target, objects: Listed) -> Result<NTSTATUS, Failure> {
     let mut conditions = Objects::default();
-    for (handle, value) in target.read_pairs(process, objects)? {
+    for (handle, value) in read_pairs(target, process, objects)? {
         older_sync::add(process, target, &mut conditions, (handle, Some(value)), OpenOlderSync::check_wait)?;
     }
     wait_for(target, conditions)
-}
-
-/// Work that is submitted to `target` from now on waits for these.
-pub(super) fn wait_for(target: &Target, conditions: Objects) -> Result<NTSTATUS, Failure> {
-    if conditions.fences.iter().any(|(fence, _)| !fence.rights().wait) {
-        return Err(refused(STATUS_ACCESS_DENIED, "a fence was created with NoWait"));
-    }
-    vidsch::check_waits(&conditions.fences)?;
-    match target {
-        Target::Queue(queue) => queue.submit_wait(conditions)?,
-        Target::Context(context) => context.submit_wait(conditions)?,
-    }
-    Ok(STATUS_SUCCESS)
 }
 
 fn signal(
@@ -192,37 +133,10 @@ fn signal(
         return Err(refused(STATUS_INVALID_PARAMETER, "Flags has more than SignalAtSubmission and AllowFenceRewind"));
     }
     let mut signals = Objects::default();
-    for (handle, value) in target.read_pairs(process, objects)? {
+    for (handle, value) in read_pairs(target, process, objects)? {
         older_sync::add(process, target, &mut signals, (handle, Some(value)), OpenOlderSync::check_signal)?;
     }
     signal_with(targets, signals, flags.SignalAtSubmission())
-}
-
-/// These are signalled when what was submitted to all of `targets` is done, or `at_submission`.
-///
-/// # Errors
-/// STATUS_INVALID_PARAMETER for queues of several devices; as for one queue. A signal that some of them have refused has no effect.
-pub(super) fn signal_with(targets: &[Target], signals: Objects, at_submission: bool) -> Result<NTSTATUS, Failure> {
-    if !targets.windows(2).all(|pair| matches!(pair, [one, other] if Arc::ptr_eq(one.device(), other.device()))) {
-        return Err(refused(STATUS_INVALID_PARAMETER, "the contexts or queues are of several devices"));
-    }
-    if signals.fences.iter().any(|(fence, _)| fence.is_of_queue()) {
-        let why = "a progress fence of a queue is signalled by its queue alone";
-        return Err(refused(STATUS_INVALID_PARAMETER, why));
-    }
-    if signals.fences.iter().any(|(fence, _)| !fence.rights().signal) {
-        return Err(refused(STATUS_ACCESS_DENIED, "a fence was created with NoSignal"));
-    }
-    vidsch::check_signals(&signals.fences)?;
-    let signals = signals.together(targets.len());
-    for target in targets {
-        let signals = signals.clone();
-        match target {
-            Target::Queue(queue) => queue.submit_signal(signals, at_submission)?,
-            Target::Context(context) => context.submit_signal(signals, at_submission)?,
-        }
-    }
-    Ok(STATUS_SUCCESS)
 }
 
 /// The handles of those that signal together.

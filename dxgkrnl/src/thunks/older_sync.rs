@@ -10,15 +10,13 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
+use super::target::{BROADCAST_MAX, Target, signal_with, wait_for};
+use super::{enter, enter_read_only};
 use crate::fence::Event;
 use crate::machine::KernelObject;
 use crate::process::{Object, Process};
 use crate::refusal::{Failure, refused};
-use crate::vidsch::Device;
-use crate::vidsch::{MutexOwner, Objects, OlderKind, OlderSync, OlderSyncHandle, OpenOlderSync};
-
-use super::monitored::{BROADCAST_MAX, Target, signal_with, wait_for};
-use super::{enter, enter_read_only};
+use crate::vidsch::{Device, MutexOwner, Objects, OlderKind, OlderSync, OlderSyncHandle, OpenOlderSync};
 
 /// Most objects of one call. [d3dukmdt: D3DDDI_MAX_OBJECT_SIGNALED]
 const OBJECTS_MAX: u32 = 32;

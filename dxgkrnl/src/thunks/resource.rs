@@ -11,7 +11,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
-use crate::access_mask::{GenericMapping, STANDARD_RIGHTS_READ};
+use super::allocation_handles::{device, may_write};
+use super::allocation_handles::{forget, register};
+use super::{enter, keyed_mutex, shared_fence, user};
 use crate::adapter::Adapter;
 use crate::fence::Rights;
 use crate::machine::{KernelObject, ResourceHandle, SharedSync, Together};
@@ -20,52 +22,6 @@ use crate::refusal::{Failure, refused};
 use crate::rundown::Used;
 use crate::vidmm::{Resource, SharedResource};
 use crate::vidsch::Device;
-
-use super::allocation::{PRIVATE_MAX, forget, register};
-use super::{enter, keyed_mutex, share, user};
-
-/// [d3dukmdt: SHARED_ALLOCATION_WRITE]
-const WRITE: u32 = 1;
-/// The pages do not say what generic rights of resources stand for; this is this system's rule.
-const MAPPING: GenericMapping = GenericMapping {
-    read: STANDARD_RIGHTS_READ,
-    write: STANDARD_RIGHTS_READ | WRITE,
-    execute: STANDARD_RIGHTS_READ,
-    all: STANDARD_RIGHTS_READ | WRITE,
-};
-
-/// Whether a handle with this access opens a resource to be written, or to be read only. [d3dkmthk: D3DKMTShareObjects]
-///
-/// # Errors
-/// STATUS_ACCESS_DENIED if it may not even be read.
-pub(super) fn may_write(access: u32) -> Result<bool, Failure> {
-    let rights = MAPPING.map(access);
-    if rights & STANDARD_RIGHTS_READ == 0 {
-        let why = format!("the access {access:#x} of hNtHandle has no right to read");
-        return Err(refused(STATUS_ACCESS_DENIED, why));
-    }
-    Ok(rights & WRITE != 0)
-}
-
-/// Reads the runtime data that the creator of a resource stores for those that open it.
-pub(super) fn read_runtime_data(args: &D3DKMT_CREATEALLOCATION) -> Result<Vec<u8>, Failure> {
-    if args.PrivateRuntimeDataSize > PRIVATE_MAX {
-        let size = args.PrivateRuntimeDataSize;
-        let why = format!("PrivateRuntimeDataSize is {size:#x} bytes, and at most {PRIVATE_MAX:#x} are kept");
-        return Err(refused(STATUS_INVALID_PARAMETER, why));
-    }
-    user::read_array(args.pPrivateRuntimeData.cast_const().cast(), args.PrivateRuntimeDataSize)
-}
-
-/// Gives a resource the handle that every process knows; 0 for one that is not shared, or by kernel handles.
-pub(super) fn publish(process: &Process, resource: Option<&Resource>) -> Result<D3DKMT_HANDLE, Failure> {
-    match resource.and_then(Resource::shared) {
-        Some(shared) if !shared.data.nt_sharing => {
-            process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.publish_resource(shared)
-        }
-        _ => Ok(0),
-    }
-}
 
 /// What a kernel handle of a resource stands for, with the name that it gets and what is shared with it. One that may only be read shares no more.
 ///
@@ -106,13 +62,6 @@ fn of_kernel_handle(process: &Process, handle: HANDLE) -> Result<(Arc<ResourceHa
 /// The resource behind a handle that every process knows.
 fn of_global_handle(process: &Process, handle: D3DKMT_HANDLE) -> Result<Arc<SharedResource>, Failure> {
     process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.resource(handle)
-}
-
-/// A device that works.
-fn device(process: &Process, handle: D3DKMT_HANDLE) -> Result<Used<Device>, Failure> {
-    let device = process.get_device(handle)?;
-    device.check()?;
-    Ok(device)
 }
 
 fn of_other_adapter() -> Failure {
@@ -313,7 +262,7 @@ fn open_together(
     let sync = match sync {
         SharedSync::Older(object) => object.0.open().and_then(|open| process.insert(Object::OlderSync(open))),
         SharedSync::Fence(fence, rights) => Rights::of_access(access)
-            .and_then(|granted| share::open_as_created(process, device, fence, granted.and(*rights))),
+            .and_then(|granted| shared_fence::open_as_created(process, device, fence, granted.and(*rights))),
     };
     sync.map(|sync| [mutex, sync]).inspect_err(|_| close_together(process, [mutex, 0]))
 }

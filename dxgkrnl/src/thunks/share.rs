@@ -7,13 +7,13 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
+use super::shared_fence::open;
+use super::{enter, guarded, names, older_sync, resource, sync, user};
 use crate::fence::Rights;
 use crate::machine::{KernelObject, SharedSync, Together};
 use crate::process::Process;
 use crate::refusal::{Failure, refused};
-use crate::vidsch::{Device, OlderSyncHandle, SharedFence, SyncObject};
-
-use super::{enter, guarded, names, older_sync, resource, sync, user};
+use crate::vidsch::{OlderSyncHandle, SharedFence};
 
 /// D3DKMT_MAX_OBJECTS_PER_HANDLE. [d3dkmthk]
 const OBJECTS_MAX: u32 = 3;
@@ -121,21 +121,6 @@ fn share_together(
     resource::share(process, resource, access, name, Some(Together { mutex, sync }))
 }
 
-/// Opens a shared fence for `device` as what it was created: its handle.
-pub(super) fn open_as_created(
-    process: &Process,
-    device: &Arc<Device>,
-    shared: &SharedFence,
-    rights: Rights,
-) -> Result<D3DKMT_HANDLE, Failure> {
-    let native = match shared {
-        SharedFence::OneAdapter(reference) => reference.fence().is_native(),
-        SharedFence::CrossAdapter(_) => false,
-    };
-    let fence = open(device, shared, native, rights, &mut [0; 64])?;
-    sync::insert(process, device, &fence)
-}
-
 /// The fence behind a kernel handle.
 ///
 /// # Errors
@@ -166,33 +151,6 @@ fn check_sharing(shared: &SharedFence, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS
 fn unknown_engines(or: &str, affinity: u32) -> Failure {
     let why = format!("{or}EngineAffinity is {affinity:#x}, which has engines that the adapter has not");
     refused(STATUS_INVALID_PARAMETER, why)
-}
-
-/// Opens a shared fence for `device`. One of several adapters is `native` or not as asked; one of a single adapter is what it
-/// was created as, and of that adapter. One without access for GPUs is no native fence: the driver would be told its addresses.
-pub(super) fn open(
-    device: &Arc<Device>,
-    shared: &SharedFence,
-    native: bool,
-    rights: Rights,
-    private: &mut [u8; 64],
-) -> Result<Arc<SyncObject>, Failure> {
-    if native && !rights.gpu {
-        return Err(refused(STATUS_INVALID_PARAMETER, "a native fence is opened without access for GPUs"));
-    }
-    match shared {
-        SharedFence::CrossAdapter(cross) => cross.open(device, native, rights, private),
-        SharedFence::OneAdapter(reference) if reference.fence().is_native() == native => {
-            device.adapter.vidsch().open_fence(device, reference.fence(), rights, private)
-        }
-        SharedFence::OneAdapter(_) => {
-            let (is, thunk) = match native {
-                true => ("monitored", "D3DKMTOpenSyncObjectFromNtHandle2"),
-                false => ("native", "D3DKMTOpenNativeFenceFromNtHandle"),
-            };
-            Err(refused(STATUS_INVALID_PARAMETER, format!("hNtHandle is of a {is} fence, which {thunk} opens")))
-        }
-    }
 }
 
 /// Opens a shared native fence by a kernel handle of the calling process: the process gets addresses of its own, the driver an

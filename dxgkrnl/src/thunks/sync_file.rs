@@ -6,14 +6,13 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use super::target::{Target, wait_for};
+use super::{descriptor, enter, enter_read_only, shared_fence, sync};
 use crate::fence::Rights;
 use crate::machine::Described;
 use crate::process::{Object, Process};
 use crate::refusal::{Failure, refused};
 use crate::vidsch::{self, Objects, SyncFile, SyncObject};
-
-use super::monitored::{Target, wait_for};
-use super::{descriptor, enter, enter_read_only, share, sync};
 
 /// The file behind a descriptor of the calling process.
 ///
@@ -70,7 +69,7 @@ pub(super) unsafe extern "win64" fn wait_sync_file(args: *mut D3DKMT_WAITSYNCFIL
         device.check()?;
         let shared = file.shared()?;
         let rights = Rights { wait: true, signal: false, gpu: file.rights().gpu };
-        let fence = share::open(device, shared, false, rights, &mut [0; 64])?;
+        let fence = shared_fence::open(device, shared, false, rights, &mut [0; 64])?;
         // It is one of the device's objects, with which it would end.
         let handle = sync::insert(process, device, &fence)?;
         let close = close_once(process, device.adapter.vidsch(), handle, &fence);
@@ -111,7 +110,7 @@ pub(super) unsafe extern "win64" fn open_sync_object_from_sync_file(
         let device = process.get_device(args.hDevice)?;
         device.check()?;
         let file = file_of(process, args.hSyncFile)?;
-        let fence = share::open(&device, file.shared()?, false, file.rights(), &mut [0; 64])?;
+        let fence = shared_fence::open(&device, file.shared()?, false, file.rights(), &mut [0; 64])?;
         args.hSyncObject = sync::insert(process, &device, &fence)?;
         args.FenceValue = file.value();
         args.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(fence.user_address());
