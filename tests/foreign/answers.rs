@@ -94,7 +94,10 @@ pub(crate) const MEMORY: &[Refused] = &[
         "segment-without-address",
         "local->CpuTranslatedAddress = adapter->memory;",
         "(void)adapter;",
-        &["segment 2: it is CpuVisible, and CpuTranslatedAddress 0x0 with Size 0x800000", "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]"],
+        &[
+            "segment 2: it is CpuVisible, and CpuTranslatedAddress 0x0 with Size 0x800000",
+            "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]",
+        ],
     ),
     (
         "address-of-45-bits",

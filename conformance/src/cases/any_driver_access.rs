@@ -3,8 +3,8 @@
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 
-use super::any_driver::{Lab, SIZE, holds, lab};
 use super::any_driver_error::{PAGE_FAULT, costs_its_device};
+use super::any_driver_lab::{Lab, SIZE, holds, lab};
 use crate::opaque::Values;
 use crate::{Boot, Case, Failure, granted};
 
@@ -97,7 +97,7 @@ fn read_only(case: &Case) -> Result<(), Failure> {
         };
         let unchanged = || holds(&view, 0, SIZE, 0x1111_1111, "memory without the right to write");
         costs_its_device((&lab, &other, PAGE_FAULT), commands, unchanged)?;
-        (lab, other) = (super::any_driver::lab(case)?, super::any_driver::lab(case)?);
+        (lab, other) = (super::any_driver_lab::lab(case)?, super::any_driver_lab::lab(case)?);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::any_driver::{Lab, SIZE, lab};
+use super::any_driver_lab::{Lab, SIZE, lab};
 use crate::opaque::Values;
 use crate::rig::wait_until;
 use crate::{Case, Failure, granted};

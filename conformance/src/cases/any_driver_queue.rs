@@ -6,7 +6,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use super::any_driver::{Lab, QUEUED, SIZE, holds, lab};
+use super::any_driver_lab::{Lab, QUEUED, SIZE, holds, lab};
 use crate::event::Event;
 use crate::installed::metadata;
 use crate::kmt::{BAD_HANDLE, Word};

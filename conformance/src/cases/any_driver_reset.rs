@@ -4,7 +4,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
-use super::any_driver::{SIZE, lab};
+use super::any_driver_lab::{SIZE, lab};
 use crate::rig::Rig;
 use crate::{Boot, Case, Failure, granted};
 

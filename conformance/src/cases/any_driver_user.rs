@@ -5,7 +5,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
-use super::any_driver::{Lab, lab};
+use super::any_driver_lab::{Lab, lab};
 use super::any_driver_queue::{node_flags, queue_costs_its_device};
 use super::caps::fences_supported;
 use crate::kmt::{BAD_HANDLE, Word};

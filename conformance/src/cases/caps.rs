@@ -6,7 +6,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::cases::any_driver::{is_campanile, knows_how_to_hang};
+use crate::cases::any_driver_lab::{is_campanile, knows_how_to_hang};
 use crate::installed::metadata;
 use crate::kmt::BAD_ARGUMENT;
 use crate::rig::user_mode_flags;

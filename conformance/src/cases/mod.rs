@@ -8,6 +8,7 @@ pub mod adapter_registry;
 pub mod any_driver;
 pub mod any_driver_access;
 mod any_driver_error;
+pub mod any_driver_lab;
 pub mod any_driver_queue;
 pub mod any_driver_reset;
 pub mod any_driver_user;

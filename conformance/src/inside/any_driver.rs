@@ -1,6 +1,6 @@
 //! Cases for the driver of any GPU that stop, start and power it.
 
-use crate::cases::any_driver::{Lab, holds};
+use crate::cases::any_driver_lab::{Lab, holds};
 use crate::rig::wait_until;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

@@ -4,7 +4,7 @@ use dxgkrnl::{TdrOutcome, TdrReason, TdrReport};
 use wddm_ddi::status::{STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL};
 
 use super::any_driver::{PACKETS, QUEUES, Use, in_new_process};
-use crate::cases::any_driver::Lab;
+use crate::cases::any_driver_lab::Lab;
 use crate::cases::any_driver_reset::force;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};

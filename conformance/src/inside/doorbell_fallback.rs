@@ -37,7 +37,7 @@ cases! { inside "Submission", needs UserModeSubmission, behind "it has connectio
 /// A queue, the fence that its submissions signal, and how many submissions it has made.
 struct Worker {
     queue: Queue,
-    fence: Fence,
+    pub(super) fence: Fence,
     submitted: u64,
 }
 
