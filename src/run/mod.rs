@@ -16,7 +16,7 @@ use crate::clock::{self, Clock};
 use crate::memory_image::MemoryImage;
 use crate::print::print;
 use crate::trace::{Trace, perfetto};
-use campanile_conformance::cases::any_driver::is_campanile;
+use campanile_conformance::cases::any_driver_lab::is_campanile;
 use campanile_conformance::installed::describe;
 use campanile_conformance::rig::Rig;
 use pipeline::{Finished, Pipeline};
