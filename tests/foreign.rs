@@ -462,7 +462,7 @@ fn a_function_without_message_interrupts_has_a_line_and_its_driver_works_by_it()
 #[test]
 fn a_function_without_any_interrupt_is_told_when_it_is_plugged_in_and_its_driver_gets_no_interrupt_resource() {
     let Some((_, told)) = told_by_run("without-interrupt", WITHOUT_INTERRUPT) else { return };
-    let plugged = "neither message interrupts nor an interrupt pin: no interrupt resource, and DxgkDdiInterruptRoutine is never called";
+    let plugged = "neither message interrupts nor an interrupt pin with a line of the bus: no interrupt resource, and DxgkDdiInterruptRoutine is never called";
     assert!(told.contains(plugged) && !told.contains("interrupt resource: flags"), "{told}");
 }
 

@@ -91,10 +91,14 @@ struct Line {
     bus: Arc<dyn Bus>,
     /// Answers FALSE of the interrupt routine in succession.
     unclaimed: u32,
+    /// Answers TRUE since the DPC routine of the function has run.
+    claimed: u32,
 }
 
 /// So many interrupts of a line in succession that nobody claims are one that nobody ever ends: it stays masked then. No page says how many.
 const UNCLAIMED_MAX: u32 = 1000;
+/// So many interrupts of a line that are claimed before a DPC routine runs are one that is to end there: it stays masked until then. No page says how many.
+const CLAIMED_MAX: u32 = 1000;
 
 #[derive(Default)]
 struct Wake {
@@ -258,6 +262,7 @@ impl Interrupts {
                 if dpcs >> function & 1 != 0 {
                     self.dpcs.fetch_add(1, Ordering::Relaxed);
                     miniport.events().during(*context, || miniport.dpc_routine(context.raw()), |()| TraceKind::Dpc);
+                    self.after_dpc(function);
                 }
             }
             if dpcs != 0 && owed && self.dpc_notifications.load(Ordering::Acquire) == answers {
@@ -272,7 +277,7 @@ impl Interrupts {
     pub(crate) fn add_line(&self, function: u32, bus: &Arc<dyn Bus>) {
         let mut lines = lock(&self.lines);
         lines.retain(|line| line.function != function);
-        lines.push(Line { function, bus: Arc::clone(bus), unclaimed: 0 });
+        lines.push(Line { function, bus: Arc::clone(bus), unclaimed: 0, claimed: 0 });
     }
 
     /// The interrupt routine has run for a function: a line that it asserts still interrupts again.
@@ -280,15 +285,34 @@ impl Interrupts {
         let mut lines = lock(&self.lines);
         let Some(line) = lines.iter_mut().find(|line| line.function == function) else { return };
         line.unclaimed = if claimed { 0 } else { line.unclaimed.saturating_add(1) };
-        let (bus, unclaimed) = (Arc::clone(&line.bus), line.unclaimed);
+        line.claimed = line.claimed.saturating_add(claimed.into());
+        let (bus, unclaimed, claimed) = (Arc::clone(&line.bus), line.unclaimed, line.claimed);
         drop(lines);
+        if claimed == CLAIMED_MAX {
+            miniport.driver().verifier().log(format!(
+                "DxgkDdiInterruptRoutine claimed the line-based interrupt {CLAIMED_MAX} times before a DPC routine ran, and the function asserts it still: it is masked until one has run \
+                 [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]"
+            ));
+        }
         if unclaimed == UNCLAIMED_MAX {
             miniport.driver().verifier().log(format!(
                 "DxgkDdiInterruptRoutine answered FALSE for the line-based interrupt {UNCLAIMED_MAX} times in succession, and the function asserts it still: it is masked from now on \
                  [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]"
             ));
         }
-        if unclaimed < UNCLAIMED_MAX {
+        if unclaimed < UNCLAIMED_MAX && claimed < CLAIMED_MAX {
+            bus.unmask_line();
+        }
+    }
+
+    /// The DPC routine has run for a function: a line that is masked until then can be sent again.
+    fn after_dpc(&self, function: u32) {
+        let mut lines = lock(&self.lines);
+        let Some(line) = lines.iter_mut().find(|line| line.function == function) else { return };
+        let was_masked = std::mem::take(&mut line.claimed) >= CLAIMED_MAX;
+        let bus = Arc::clone(&line.bus);
+        drop(lines);
+        if was_masked {
             bus.unmask_line();
         }
     }

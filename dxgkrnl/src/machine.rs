@@ -49,7 +49,7 @@ use nt::loader::DriverImage;
 use nt::pci::{BusAddresses, Function, PciError};
 use nt::pool::{LowResources, SpecialPool};
 use nt::ram::Ram;
-use nt::verifier::Verifier;
+use nt::verifier::{Verifier, Witness};
 use nt::watchdog;
 
 /// A machine could not be built.
@@ -112,6 +112,8 @@ struct Device {
     object: DeviceObject,
     location: Location,
     function: Result<Arc<Function>, PciError>,
+    /// Tells a stop of the machine that the function was pulled out; until it has been removed.
+    witness: Option<Arc<Witness>>,
     features: FeaturePolicy,
     /// Set from AddDevice to RemoveDevice.
     stack: Option<DeviceStack>,

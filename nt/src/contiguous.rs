@@ -128,9 +128,14 @@ impl Block {
         const PAST_THE_END: u64 = 0x24;
         let (end, len) = self.slop();
         let slop = std::ptr::with_exposed_provenance::<u8>(end);
-        // SAFETY: the bytes lie in the pages of the block, which are mapped and were filled when it was handed out.
-        let slop = unsafe { std::slice::from_raw_parts(slop, len) };
-        let Some(at) = first_other(slop, SLOP) else { return Ok(()) };
+        let bytes: Vec<u8> = (0..len)
+            .map(|at| {
+                let byte = slop.wrapping_add(at);
+                // SAFETY: the byte lies in the pages of the block, which are mapped. A device may write it meanwhile, which a volatile read allows.
+                unsafe { byte.read_volatile() }
+            })
+            .collect();
+        let Some(at) = first_other(&bytes, SLOP) else { return Ok(()) };
         let start = self.view.start();
         let reason = format!(
             "written {} bytes past the end of {} bytes of contiguous memory at {start:#x}, by the driver or by its device",

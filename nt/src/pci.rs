@@ -473,6 +473,9 @@ mod tests {
         fn connect_interrupts(&self, _: u16, _: Arc<dyn InterruptSink>) -> io::Result<()> {
             Ok(())
         }
+        fn has_line(&self) -> bool {
+            true
+        }
         fn disconnect_interrupts(&self) {}
         fn map_memory(&self, _: &Arc<Ram>) -> io::Result<()> {
             Ok(())

@@ -21,7 +21,7 @@ pub struct Verifier {
     /// Drivers that have something to do when the machine stops.
     listeners: Mutex<Vec<Weak<Listener>>, Innermost>,
     /// Those who may know what went before a stop.
-    witnesses: Mutex<Vec<Arc<Witness>>, Innermost>,
+    witnesses: Mutex<Vec<Weak<Witness>>, Innermost>,
 }
 
 /// Asked at a stop for what went before it and is its cause perhaps, such as a function that was pulled out; on whatever thread the machine stops, with whatever that holds, so that it
@@ -58,7 +58,7 @@ impl Verifier {
     /// Records a bugcheck; the first one counts, later ones are only logged.
     pub fn raise(&self, mut bugcheck: Bugcheck) {
         let witnesses = self.witnesses.lock().clone();
-        if let Some(before) = witnesses.iter().find_map(|witness| witness()) {
+        if let Some(before) = witnesses.iter().filter_map(Weak::upgrade).find_map(|witness| witness()) {
             bugcheck.reason = format!("{before}; after that {}", bugcheck.reason);
         }
         self.log(format!("*** STOP {bugcheck}"));
@@ -69,9 +69,11 @@ impl Verifier {
         }
     }
 
-    /// Has `witness` asked when this machine stops; what it knows stands in front of the reason.
-    pub fn hear(&self, witness: Arc<Witness>) {
-        self.witnesses.lock().push(witness);
+    /// Has `witness` asked when this machine stops, as long as it is there; what it knows stands in front of the reason.
+    pub fn hear(&self, witness: &Arc<Witness>) {
+        let mut witnesses = self.witnesses.lock();
+        witnesses.retain(|witness| witness.strong_count() != 0);
+        witnesses.push(Arc::downgrade(witness));
     }
 
     /// Has `listener` called when this machine stops, as long as it is there.

@@ -293,13 +293,18 @@ impl Client {
         self.set_irqs(irq_flag::DATA_NONE | irq_flag::TRIGGER, 0, 0, &[])
     }
 
+    /// True if the server has a line-based interrupt (INTx).
+    pub fn has_line(&self) -> bool {
+        self.vectors(irq::INTX).is_ok_and(|lines| lines != 0)
+    }
+
     /// Has the line-based interrupt signal an eventfd, which masks it until [`Client::unmask_line`]; without one it stays pending.
     ///
     /// # Errors
     /// The function has no line, or the server is gone.
     pub fn set_line_trigger(&self, eventfd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let Some(eventfd) = eventfd else { return self.set_line(irq_flag::DATA_NONE | irq_flag::TRIGGER, 0, &[]) };
-        if self.vectors(irq::INTX)? == 0 {
+        if !self.has_line() {
             return Err(io::Error::other("the server has no line-based interrupt (INTx)"));
         }
         self.set_line(irq_flag::DATA_EVENTFD | irq_flag::TRIGGER, 1, &[eventfd])

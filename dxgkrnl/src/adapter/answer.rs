@@ -83,6 +83,8 @@ pub(super) struct Unwritten {
     pub(super) size: usize,
     /// The first member of which nothing was written, if the structure has names for its members.
     pub(super) member: Option<&'static str>,
+    /// The end of the answer is missing, and not only a member in front of others, which may be one that is not for every driver.
+    pub(super) is_cut_off: bool,
 }
 
 impl Buffer {
@@ -110,15 +112,17 @@ impl Buffer {
         let left = places.find(|((_, start), end)| bytes.get(*start..(*end).min(size)).is_some_and(untouched));
         let member = left.map(|((name, _), _)| *name);
         let written = bytes.iter().rposition(|byte| *byte != PATTERN).map_or(0, |place| place + 1);
-        let is_short = member.is_some() || size - written >= last.min(8);
-        (self.patterned && is_short).then_some(Unwritten { written, size, member })
+        let is_cut_off = size - written >= last.min(8);
+        (self.patterned && (member.is_some() || is_cut_off)).then_some(Unwritten { written, size, member, is_cut_off })
     }
 
-    /// An error if the driver left something as it was, and that can be told.
+    /// An error if the driver left the end of the answer as it was, and that can be told.
     pub(super) fn check_whole(&self, query: &'static str, members: &[Member], last: usize) -> Result<(), StartError> {
         match self.unwritten(members, last) {
-            None => Ok(()),
-            Some(Unwritten { written, size, member }) => Err(StartError::ShortAnswer { query, written, size, member }),
+            Some(Unwritten { written, size, member, is_cut_off: true }) => {
+                Err(StartError::ShortAnswer { query, written, size, member })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -154,7 +154,7 @@ impl Adapter {
             let mut output = Buffer::patterned(self.answer_size::<T>(kind));
             let asked = self.ask(kind, name, input, &mut output);
             match asked.ok().and_then(|()| output.unwritten(T::MEMBERS, output.memory.len())) {
-                Some(Unwritten { written, size, member: Some(member) }) => {
+                Some(Unwritten { written, size, member: Some(member), .. }) => {
                     StartError::PartOfAnswer { broken: Box::new(broken), query: name, written, size, member }
                 }
                 _ => broken,

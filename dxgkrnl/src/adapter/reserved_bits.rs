@@ -41,7 +41,7 @@ pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS) -> Result<(), StartError
 /// [`StartError::ReservedBits`]
 pub(super) fn check_page_tables(caps: &DXGK_GPUMMUCAPS) -> Result<(), StartError> {
     const PAGE: &str = "d3dkmddi: DXGK_GPUMMUCAPS";
-    check("the first word of DXGK_GPUMMUCAPS", caps.Bits.into_bits(), from(12), PAGE)?;
+    check("the first word of DXGK_GPUMMUCAPS", caps.Bits.into_bits(), from(13), PAGE)?;
     check("DXGK_GPUMMUCAPS.LegacyBehaviors", caps.LegacyBehaviors.into_bits(), from(1), PAGE)
 }
 
@@ -69,4 +69,25 @@ pub(super) fn check_segments(segments: &[Segment]) -> Result<(), StartError> {
         let member = format!("DXGK_SEGMENTDESCRIPTOR4.Flags of segment {}", segment.id);
         check(member, segment.flags.into_bits(), from(22) | 1 << 12, "d3dkmddi: DXGK_SEGMENTFLAGS")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use wddm_ddi::Zeroed;
+
+    use super::*;
+
+    /// The last bit that each page declares is none of the reserved ones, and the next one is.
+    #[test]
+    fn every_declared_bit_may_be_set() {
+        let mut caps = DXGK_GPUMMUCAPS::zeroed();
+        caps.Bits = DXGK_GPUMMUCAPS_Bits::new().with_CachedPageTables(true);
+        caps.LegacyBehaviors = DXGK_GPUMMUCAPS_LegacyBehaviors::new().with_SourcePageTableVaInTransfer(true);
+        assert!(check_page_tables(&caps).is_ok());
+        caps.Bits = DXGK_GPUMMUCAPS_Bits::from_bits(caps.Bits.into_bits() << 1);
+        assert!(check_page_tables(&caps).is_err());
+        caps.Bits = DXGK_GPUMMUCAPS_Bits::new();
+        caps.LegacyBehaviors = DXGK_GPUMMUCAPS_LegacyBehaviors::from_bits(2);
+        assert!(check_page_tables(&caps).is_err());
+    }
 }

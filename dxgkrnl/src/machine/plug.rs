@@ -7,6 +7,7 @@ use nt::lock::lock;
 use nt::bus::Bus;
 use nt::device_object::{DeviceObject, Location};
 use nt::pci::{Function, PciError};
+use nt::verifier::Witness;
 
 use super::{Device, DeviceId, FeaturePolicy, Machine, Pnp, PnpError};
 
@@ -55,17 +56,20 @@ impl Machine {
             Ok(function) => format!("plugged in {name}: {function}"),
             Err(error) => format!("plugged in {name}: {error}"),
         });
-        if let Ok(function) = &function {
+        let witness = function.as_ref().ok().map(|function| {
             let function = Arc::downgrade(function);
-            self.0.verifier.hear(Arc::new(move || {
+            let witness: Arc<Witness> = Arc::new(move || {
                 let bus = &function.upgrade().filter(|function| function.bus.is_gone())?.bus;
                 let page = "[dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]";
                 Some(format!("{} does not answer any more, as after its function was pulled out {page}", bus.name()))
-            }));
-        }
+            });
+            self.0.verifier.hear(&witness);
+            witness
+        });
         let object = DeviceObject::new(location, function.as_ref().ok());
         let features = self.0.config.features;
-        pnp.devices.push(Device { object, location, function, features, stack: None, started: None, last: None });
+        let (stack, started, last) = (None, None, None);
+        pnp.devices.push(Device { object, location, function, witness, features, stack, started, last });
         DeviceId(pnp.devices.len() - 1)
     }
 

@@ -61,7 +61,12 @@ impl Machine {
             }
         }
         drop(pnp);
-        self.remove(luid)
+        let removed = self.remove(luid);
+        // What stops the machine from now on is not the function's.
+        let mut pnp = lock(&self.0.pnp);
+        let absent = |node: &&mut Device| matches!(node.function, Err(PciError::Absent));
+        pnp.devices.iter_mut().filter(absent).for_each(|node| node.witness = None);
+        removed
     }
 
     /// Unloads a driver that no device belongs to. Pool that it still has is a bugcheck.

@@ -22,9 +22,10 @@ impl Process {
         }
     }
 
-    /// The adapters of the process that have ended and the devices of others that are in error, each with its reason, and each reason once.
+    /// Adapters of the process that have ended and devices of others that are in error, each with its reason, and each reason once: not more than a line has space for.
     fn lost_objects(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
+        const REASONS_MAX: usize = 4;
+        let mut reasons: Vec<String> = Vec::new();
         let of_adapter = |adapter: &crate::port::Port| {
             let why = adapter.why_ended()?;
             Some(format!(
@@ -33,6 +34,9 @@ impl Process {
             ))
         };
         lock(&self.handles).newest_first(|object, _| {
+            if reasons.len() == REASONS_MAX {
+                return false;
+            }
             let reason = match object {
                 Object::Adapter(open) => of_adapter(&open.adapter),
                 Object::Device(device) => of_adapter(&device.adapter).or_else(|| {

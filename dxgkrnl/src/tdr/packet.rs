@@ -169,6 +169,10 @@ impl Tdr {
         let (mask, own) = (args.DependentNodeOrdinalMask, 1 << (node & 63));
         let count = adapter.caps().nodes_of_engine();
         let foreign = u64::MAX.checked_shl(count).map_or(0, |others| mask & others);
+        // The driver reads all ones of a function that is gone.
+        if adapter.is_absent() {
+            return None;
+        }
         let rule = if mask & own == 0 {
             "without that node".to_owned()
         } else if foreign != 0 {

@@ -1,7 +1,6 @@
 //! Thunks: what user mode calls.
 //!
 //! Every thunk finds the calling process, copies its argument structure in, and works on the copy; see [`user`] for pointers inside
-
 //! it. A panic below a thunk stops the machine, not the caller.
 
 mod adapter;

@@ -4,8 +4,10 @@
 //! ([`UserSpace`](nt::user_space::UserSpace)), which answers with an error where a load or store would have faulted, and which respects page
 //! protection. A copy is taken once, checked, and used; user mode may change its own bytes meanwhile without effect.
 
+use std::io;
+
 use wddm_ddi::Zeroed;
-use wddm_ddi::status::{STATUS_ACCESS_DENIED, STATUS_ACCESS_VIOLATION, STATUS_INVALID_PARAMETER};
+use wddm_ddi::status::{STATUS_ACCESS_DENIED, STATUS_ACCESS_VIOLATION, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
 use crate::process::Process;
 use crate::refusal::{Failure, refused};
@@ -29,7 +31,10 @@ fn transfer(local: *mut u8, user: *mut u8, len: usize, write: bool) -> Result<()
             process.read(user.addr(), unsafe { std::slice::from_raw_parts_mut(local, len) })
         }
     });
-    moved.ok_or(STATUS_ACCESS_DENIED)?.map_err(|_| {
+    moved.ok_or(STATUS_ACCESS_DENIED)?.map_err(|error| {
+        if error.kind() == io::ErrorKind::OutOfMemory {
+            return refused(STATUS_NO_MEMORY, "the host has no thread or no memory for a copy of the arguments");
+        }
         let way = if write { "written" } else { "read" };
         refused(STATUS_ACCESS_VIOLATION, format!("{len} bytes at {user:p} cannot be {way}"))
     })

@@ -331,11 +331,13 @@ impl TableMemory for TableWriter<'_> {
             return Ok(());
         }
         let address = update.table.kernel_address().ok_or(STATUS_INVALID_PARAMETER)?;
-        let watched = Watched::new(update.table, update.phase, &update.entries);
+        // A driver that keeps entries elsewhere has itself told of each; it need not write them here. [d3dkmddi: DXGK_GPUMMUCAPS, ExplicitPageTableInvalidation]
+        let writes_here = !self.driver.mmu.Bits.ExplicitPageTableInvalidation();
+        let watched = writes_here.then(|| Watched::new(update.table, update.phase, &update.entries));
         let address = DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: address.as_ptr().cast() };
         let u = arguments.with(entries, DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, address);
         self.driver.at_once(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)?;
-        match watched.left_out(update.phase, entries) {
+        match watched.and_then(|watched| watched.left_out(update.phase, entries)) {
             Some(rule) if !self.driver.verifier.is_stopped() => {
                 let call = building(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE);
                 let reason = format!("{call} answered {STATUS_SUCCESS} {rule}");

@@ -26,8 +26,8 @@ impl Drop for JointLimit {
     }
 }
 
-/// Does `act` with each of `items`, which has it ask the processes that `processes` tells: those of different processes beside each other, as far as the host has threads,
-/// those of one in turn, and on this thread those for which nobody waits.
+/// Does `act` with each of `items`, which has it ask the processes that `processes` tells. Items whose first process that is waited for differs are done beside each other, as far
+/// as the host has threads, and the others in turn: an item of several processes may ask one beside another item.
 pub(crate) fn beside_each_other<T: Send, R: Send>(
     items: impl IntoIterator<Item = T>,
     processes: impl Fn(&T) -> Vec<Arc<dyn UserSpace>>,

@@ -29,7 +29,8 @@ pub(crate) struct Watched<'a> {
 fn bytes_of(table: &Table) -> Vec<u8> {
     let Some(start) = table.kernel_address() else { return Vec::new() };
     let mut bytes = vec![0; usize::try_from(table.len()).unwrap_or(0)];
-    // SAFETY: the table has so many bytes there, which are its own; the driver that writes them has returned, and the GPU only reads them.
+    // SAFETY: the table has so many bytes there, which are its own, and the driver that writes them has returned. What a GPU that notes accesses writes there meanwhile is
+    // bytes, of which any value will do.
     unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(start.as_ptr(), bytes.len()) };
     bytes
 }
@@ -53,7 +54,7 @@ impl<'a> Watched<'a> {
             _ => None,
         };
         if let (Some(_), Some(start)) = (first, table.kernel_address()) {
-            // SAFETY: the table has so many bytes there, and nobody has been told of them yet.
+            // SAFETY: the table has so many bytes there. It is new, or its contents are lost and all its entries are written anew, so that nobody uses what was there.
             unsafe { start.as_ptr().write_bytes(PATTERN, usize::try_from(table.len()).unwrap_or(0)) };
         }
         Self { table, first }
@@ -74,7 +75,10 @@ impl<'a> Watched<'a> {
             return None;
         }
         let before = blank.swap(0, Ordering::Relaxed);
-        (before != 0 && before == sum(&bytes_of(self.table))).then(|| {
+        let bytes = if before == 0 { Vec::new() } else { bytes_of(self.table) };
+        // Memory of a function that was pulled out reads as all ones.
+        let is_there = bytes.iter().any(|byte| *byte != 0xff);
+        (is_there && before == sum(&bytes)).then(|| {
             "for entries that are valid, and the table is as it was when every entry was invalid [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE]".to_owned()
         })
     }

@@ -546,7 +546,7 @@ impl VidSch {
         beside_each_other(devices, |device| vec![user_of(device)], lose);
     }
 
-    /// The adapter stops: every device is lost and its objects leave the driver, newest first.
+    /// The adapter stops: every device is lost and its objects leave the driver, those of one process newest first.
     pub(super) fn close_everything(&self) {
         self.lose_everything();
         let contexts = self.contexts.all().into_iter().rev();

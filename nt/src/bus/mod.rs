@@ -102,6 +102,11 @@ pub trait Bus: Send + Sync {
     /// The function has fewer vectors, or the adaptor cannot set them up.
     fn connect_interrupts(&self, vectors: u16, sink: Arc<dyn InterruptSink>) -> io::Result<()>;
 
+    /// True if the adaptor has a line for the interrupt pin of the function.
+    fn has_line(&self) -> bool {
+        false
+    }
+
     /// Sends the line-based interrupt of the function to `sink`, as message 0, until [`Bus::disconnect_interrupts`]. It is level-triggered, and masked by what is sent
     /// until [`Bus::unmask_line`].
     ///

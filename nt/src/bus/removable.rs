@@ -83,6 +83,10 @@ impl Bus for Removable {
         self.bus.connect_interrupts(vectors, Arc::new(Messages { sink, gone: Arc::clone(&self.gone) }))
     }
 
+    fn has_line(&self) -> bool {
+        self.there().is_some_and(|bus| bus.has_line())
+    }
+
     fn connect_line(&self, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
         self.bus.connect_line(Arc::new(Messages { sink, gone: Arc::clone(&self.gone) }))
     }

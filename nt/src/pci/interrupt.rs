@@ -15,7 +15,7 @@ pub enum Interrupt {
     Messages(u16),
     /// An interrupt pin, from 1 for INTA#, and neither MSI-X nor MSI. [PCI local bus specification, 6.2.4]
     Line(u8),
-    /// Not at all: the driver gets no interrupt resource.
+    /// Not at all, or by a pin for which the bus has no line: the driver gets no interrupt resource.
     None,
 }
 
@@ -23,7 +23,7 @@ impl Interrupt {
     /// Interrupts of a function, of which there may be so many.
     pub(super) fn of(bus: &dyn Bus, capacity: u16) -> Self {
         match (message_count(bus).min(capacity), bus.config_read(INTERRUPT_PIN, 1)) {
-            (0, pin @ 1..=4) => Self::Line(pin as u8),
+            (0, pin @ 1..=4) if bus.has_line() => Self::Line(pin as u8),
             (0, _) => Self::None,
             (messages, _) => Self::Messages(messages),
         }
@@ -47,7 +47,7 @@ impl fmt::Display for Interrupt {
                 write!(f, "no message interrupts, line-based interrupt INT{}#", char::from(b'@'.saturating_add(pin)))
             }
             Self::None => f.write_str(
-                "neither message interrupts nor an interrupt pin: no interrupt resource, and DxgkDdiInterruptRoutine is never called",
+                "neither message interrupts nor an interrupt pin with a line of the bus: no interrupt resource, and DxgkDdiInterruptRoutine is never called",
             ),
         }
     }

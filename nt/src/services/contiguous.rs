@@ -3,9 +3,9 @@
 
 use std::ffi::c_void;
 
-use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
+use wddm_ddi::nt::DISPATCH_LEVEL;
 
-use super::{caller, irql_too_high};
+use super::{caller, irql_above};
 use crate::driver::Export;
 use crate::driver_call::{calling_instruction, on_host_stack, stop};
 use crate::irql;
@@ -30,7 +30,7 @@ struct Wanted {
 /// NULL if there is no such memory. The contents are undefined.
 fn allocate(service: &'static str, bytes: usize, wanted: &Wanted) -> *mut c_void {
     if irql::current() > DISPATCH_LEVEL {
-        stop(irql_too_high(service, 0));
+        stop(irql_above(service, 0, DISPATCH_LEVEL));
     }
     let (driver, from) = (caller(service), calling_instruction());
     let &Wanted { lowest, highest, boundary } = wanted;
@@ -93,18 +93,22 @@ extern "win64" fn mm_allocate_contiguous_node_memory(
 }
 
 pub(super) extern "win64" fn mm_free_contiguous_memory(address: *mut c_void) {
-    const NAME: &str = "MmFreeContiguousMemory";
-    if irql::current() > APC_LEVEL {
-        stop(irql_too_high(NAME, address.addr() as u64));
+    free("MmFreeContiguousMemory", address);
+}
+
+/// The page allows DISPATCH_LEVEL since Windows Server 2008. [wdm: MmFreeContiguousMemory]
+fn free(service: &'static str, address: *mut c_void) {
+    if irql::current() > DISPATCH_LEVEL {
+        stop(irql_above(service, address.addr() as u64, DISPATCH_LEVEL));
     }
-    let (driver, from) = (caller(NAME), calling_instruction());
+    let (driver, from) = (caller(service), calling_instruction());
     if let Err(bugcheck) = on_host_stack(|| driver.free_contiguous(address.addr(), from)) {
         stop(bugcheck);
     }
 }
 
 extern "win64" fn mm_free_contiguous_specify_cache(address: *mut c_void, _bytes: usize, _cache: u32) {
-    mm_free_contiguous_memory(address);
+    free("MmFreeContiguousMemorySpecifyCache", address);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::types::PHYSICAL_ADDRESS;
 
-use super::{caller, irql_too_high};
+use super::{caller, irql_above};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{Export, MapCall};
 use crate::driver_call::{calling_instruction, on_host_stack, stop};
@@ -21,7 +21,7 @@ pub(super) const EXPORTS: &[Export] = &[
 /// NULL for what is not wholly in a memory range of one of the driver's devices. The cache type is that of the range.
 fn map(service: &'static str, address: PHYSICAL_ADDRESS, bytes: usize) -> *mut c_void {
     if irql::current() > DISPATCH_LEVEL {
-        stop(irql_too_high(service, address.QuadPart as u64));
+        stop(irql_above(service, address.QuadPart as u64, DISPATCH_LEVEL));
     }
     if bytes == 0 {
         stop(Bugcheck::fatal(format!("{service} of 0 bytes at {:#x}", address.QuadPart)));
@@ -40,8 +40,8 @@ extern "win64" fn mm_map_io_space(address: PHYSICAL_ADDRESS, bytes: usize, _cach
 
 extern "win64" fn mm_map_io_space_ex(address: PHYSICAL_ADDRESS, bytes: usize, protection: u32) -> *mut c_void {
     const NAME: &str = "MmMapIoSpaceEx";
-    /// PAGE_READONLY, PAGE_READWRITE, PAGE_EXECUTE_READ and PAGE_EXECUTE_READWRITE, of which one is given, with PAGE_NOCACHE or PAGE_WRITECOMBINE. [wdm]
-    const PROTECTIONS: [u32; 4] = [0x02, 0x04, 0x20, 0x40];
+    /// PAGE_READONLY, PAGE_READWRITE, PAGE_EXECUTE, PAGE_EXECUTE_READ and PAGE_EXECUTE_READWRITE, of which one is given, with PAGE_NOCACHE or PAGE_WRITECOMBINE. [wdm]
+    const PROTECTIONS: [u32; 5] = [0x02, 0x04, 0x10, 0x20, 0x40];
     const MODIFIERS: u32 = 0x200 | 0x400;
     if !PROTECTIONS.contains(&(protection & !MODIFIERS)) || protection & MODIFIERS == MODIFIERS {
         return std::ptr::null_mut();
@@ -52,7 +52,7 @@ extern "win64" fn mm_map_io_space_ex(address: PHYSICAL_ADDRESS, bytes: usize, pr
 extern "win64" fn mm_unmap_io_space(base: *mut c_void, _bytes: usize) {
     const NAME: &str = "MmUnmapIoSpace";
     if irql::current() > DISPATCH_LEVEL {
-        stop(irql_too_high(NAME, base.addr() as u64));
+        stop(irql_above(NAME, base.addr() as u64, DISPATCH_LEVEL));
     }
     let (driver, by) = (caller(NAME), MapCall { service: NAME, from: calling_instruction() });
     let ended = on_host_stack(|| {

@@ -205,6 +205,10 @@ impl Bus for VfioUserBus {
         msix::switch_messages(self, vectors, true)
     }
 
+    fn has_line(&self) -> bool {
+        self.client.has_line()
+    }
+
     fn connect_line(&self, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
         let eventfd = new_eventfd()?;
         self.client.set_line_trigger(Some(eventfd.as_fd()))?;
