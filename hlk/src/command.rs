@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -280,9 +280,9 @@ struct Run<'r> {
     again: &'r Again,
     /// Asks the machine what it has counted, after each case or, if several run at a time, after all of them; `None` where nobody counts.
     counting: Option<Counting<'r>>,
-    /// Cases that are to run.
-    cases: usize,
-    next: AtomicUsize,
+    /// Outcomes that there will be: the cases, each as often as it is repeated.
+    outcomes: u64,
+    next: AtomicU64,
     /// Held while an outcome is told.
     done: Mutex<Report<Driver>>,
 }
@@ -293,14 +293,16 @@ impl Run<'_> {
     }
 
     /// Runs cases that no other thread runs, until there are none.
-    fn work(&self, cases: &[&Listed]) {
-        while let Some(case) = cases.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+    fn work(&self, cases: &[Listed]) {
+        let next = || Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < self.outcomes);
+        while let Some(number) = next() {
+            let Some(case) = cases.get((number % cases.len().max(1) as u64) as usize) else { return };
             let about = case.about();
             if std::io::stderr().is_terminal() {
                 eprint!(
                     "\r\x1b[K{} of {}  {}",
-                    self.next.load(Ordering::Relaxed).min(self.cases),
-                    self.cases,
+                    self.next.load(Ordering::Relaxed).min(self.outcomes),
+                    self.outcomes,
                     about.name
                 );
             }
@@ -352,17 +354,16 @@ fn run_all(
     (again, counting): (&Again, Option<Counting<'_>>),
 ) -> u8 {
     let run_info = RunInfo { filter: selection.filter.clone(), rounds: selection.repeat, ..RunInfo::default() };
-    let cases: Vec<&Listed> = (0..selection.repeat).flat_map(|_| selected).collect();
     let run = Run {
         selection,
         again,
         counting,
-        cases: cases.len(),
-        next: AtomicUsize::new(0),
+        outcomes: u64::from(selection.repeat) * selected.len() as u64,
+        next: AtomicU64::new(0),
         done: Mutex::new(Report::new(Driver { driver: found.to_string() }, run_info)),
     };
     std::thread::scope(|scope| {
-        let work = || run.work(&cases);
+        let work = || run.work(selected);
         // A host without a thread for it has fewer at a time.
         (1..selection.jobs).for_each(|_| drop(std::thread::Builder::new().spawn_scoped(scope, work)));
         work();

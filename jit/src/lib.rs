@@ -132,9 +132,9 @@ pub struct Compiled {
 pub enum Vectors {
     /// Those of the code generator, of 128 bits.
     Narrow,
-    /// Of 256 bits (AVX2).
+    /// Vectors of 256 bits (AVX2).
     Avx2,
-    /// Of 512 bits (AVX-512).
+    /// Vectors of 512 bits (AVX-512).
     Avx512,
 }
 

@@ -109,7 +109,7 @@ impl Refusal {
             Self::NoHello => "it did not say hello, with which a program of libcampanile_kmt.so begins",
             Self::Twice => "it is connected already, and a process has one connection",
             Self::Threads => {
-                "the host gives the machine no more threads: end other programs, or raise its limit (ulimit -u)"
+                "the host gives the machine no more threads: end other programs, and processes that answer for memory of programs that have ended, or raise its limit (ulimit -u)"
             }
         }
     }

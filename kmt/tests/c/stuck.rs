@@ -47,6 +47,9 @@ fn left(served: &Served) -> usize {
 /// Calls that wait for memory of their program hold nothing that another program needs, and end with it.
 #[test]
 fn calls_whose_arguments_never_come_hold_nobody_up_and_end_with_their_program() {
+    if !is_alone("stuck::calls_whose_arguments_never_come_hold_nobody_up_and_end_with_their_program") {
+        return;
+    }
     let (Some(stuck), Some(program)) = (program("kmt/tests/c/stuck.c"), program(SUBMISSIONS)) else { return };
     let served = Served::new("stuck", PROGRAMS);
     let before = served.holdings();
@@ -96,7 +99,7 @@ fn a_program_that_has_ended_and_whose_memory_another_process_answers_for_keeps_n
 #[test]
 fn a_program_that_withholds_memory_from_the_machine_is_killed_with_the_reason() {
     let (Some(stuck), Some(program)) = (program("kmt/tests/c/stuck.c"), program(SUBMISSIONS)) else { return };
-    let served = Served::new("withheld", 1);
+    let served = Served::new("withheld", 2);
     let before = served.holdings();
     let Some(mut waiting) = wait_for_memory(&served, &stuck, &["elsewhere"]) else { return };
     let held_by_the_child = waiting.stdin.take();

@@ -22,7 +22,7 @@ enum State {
     GivenUp,
 }
 
-/// One copy.
+/// A copy from or to memory of a program.
 struct Copy {
     state: Mutex<State>,
     changed: Condvar,

@@ -15,7 +15,7 @@ use wddm_ddi::status::{
 };
 
 use super::seats::Seat;
-use super::user_space::RemoteProgram;
+use super::user_space::{RemoteProgram, Unreachable};
 use super::workers::Workers;
 use super::{Event, Fault, Observer, Pids, Stop, refuse};
 
@@ -67,9 +67,13 @@ impl Program {
         let (number, channel) = (pid.as_raw_nonzero().get(), Arc::clone(seat.channel()));
         let remote = match RemoteProgram::new(Arc::clone(&channel), pid, hello, seat.given_up()) {
             Ok(remote) => Arc::new(remote),
-            // Nobody is left who could be told.
-            Err(None) => return,
-            Err(Some(why)) => return refuse(&channel, pid, why, observer),
+            Err(Unreachable { why, copies }) => {
+                if copies > 0 {
+                    observer(&Event::GivenUp { name: printed(&hello.name), pid: number, copies });
+                }
+                // Nobody is left who could be told if the program has ended.
+                return why.into_iter().for_each(|why| refuse(&channel, pid, why, observer));
+            }
         };
         if channel.send(&FromMachine::Welcome.to_words(), None).is_err() {
             return;

@@ -9,11 +9,12 @@ use rustix::process::Pid;
 
 use super::address_space::AddressSpace;
 use super::copies::GivenUp;
+use super::workers::ITEMS;
 
 /// Places that one process may have: its own, and those of the programs that it was before exec, until these have been taken down.
 const OF_PROCESS: usize = 4;
-/// Copies that are given up and not at an end, each of which has a thread: while there are so many nobody gets a place.
-const GIVEN_UP_MAX: usize = 1024;
+/// Copies that are given up and not at an end, each of which has a thread: while there are so many nobody gets a place. One program cannot have as many.
+const GIVEN_UP_MAX: usize = 4 * ITEMS;
 
 /// The owner of a place.
 #[derive(Clone, Debug)]

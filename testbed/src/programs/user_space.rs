@@ -73,6 +73,15 @@ impl Asked {
     }
 }
 
+/// Why the memory of a program that said hello cannot be reached.
+#[derive(Default)]
+pub(super) struct Unreachable {
+    /// `None` if the program has ended.
+    pub(super) why: Option<Refusal>,
+    /// Copies that were given up and are under way still.
+    pub(super) copies: usize,
+}
+
 /// A program's memory, descriptors and addresses.
 pub(super) struct RemoteProgram {
     channel: Arc<Channel>,
@@ -91,20 +100,19 @@ impl RemoteProgram {
     /// The program that said hello.
     ///
     /// # Errors
-    /// Its memory cannot be reached; `None` if that is because it has ended.
-    pub(super) fn new(
-        channel: Arc<Channel>,
-        pid: Pid,
-        hello: &Hello,
-        given_up: GivenUp,
-    ) -> Result<Self, Option<Refusal>> {
-        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| None)?;
+    /// Its memory cannot be reached.
+    pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello, given_up: GivenUp) -> Result<Self, Unreachable> {
+        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| Unreachable::default())?;
         let copies = Copies::new(given_up);
-        let memory = AddressSpace::of(pid).ok().map(Arc::new);
-        let Some(memory) = memory.filter(|memory| has_mark(memory, &copies, hello)) else {
-            // One that is being killed loses its memory first.
-            let ends = ends_within(&process, END_LIMIT);
-            return Err((!ends).then_some(Refusal::Memory));
+        let memory = AddressSpace::of(pid).ok().map(Arc::new).ok_or(Refusal::Memory);
+        let memory = match memory.and_then(|memory| check_mark(&memory, &copies, hello).map(|()| memory)) {
+            Ok(memory) => memory,
+            Err(why) => {
+                // One that is being killed loses its memory first.
+                let ends = ends_within(&process, END_LIMIT);
+                copies.give_up();
+                return Err(Unreachable { why: (!ends).then_some(why), copies: copies.left_after(Duration::ZERO) });
+            }
         };
         let asked = Mutex::default();
         let (answered, waiting) = (Condvar::new(), OnceLock::new());
@@ -267,12 +275,9 @@ impl RemoteProgram {
 
     /// Makes a copy from or to its memory, which ends the program if it takes too long.
     fn copy(&self, act: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static) -> io::Result<Vec<u8>> {
-        let begun = Instant::now();
-        let limit = self.lock().limit(ANSWER_LIMIT);
+        // Arguments of calls are copied for the program's own threads, and nobody waits for them together: their time is no part of a joint limit.
         while_waiting(self.waiting.get().map(|told| &**told), || {
-            let copied = self.copies.make(limit, act);
-            self.lock().spend(begun.elapsed());
-            copied.unwrap_or_else(|| {
+            self.copies.make(ANSWER_LIMIT, act).unwrap_or_else(|| {
                 self.kill(Fault::Withheld);
                 Err(io::Error::from_raw_os_error(libc::EFAULT))
             })
@@ -305,14 +310,21 @@ fn is_of_host(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETOOMANYREFS | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// True if this is the memory of the program that said hello: not of another one by the same number, and not of one that it became by exec.
-fn has_mark(memory: &Arc<AddressSpace>, copies: &Copies, hello: &Hello) -> bool {
+/// Checks that this is the memory of the program that said hello: not of another one by the same number, and not of one that it became by exec.
+///
+/// # Errors
+/// [`Refusal::Memory`]; [`Refusal::Threads`] if the host has no thread for the look.
+fn check_mark(memory: &Arc<AddressSpace>, copies: &Copies, hello: &Hello) -> Result<(), Refusal> {
     let (memory, address) = (Arc::clone(memory), hello.mark_address);
     let word = copies.make(ANSWER_LIMIT, move || {
         let mut word = [0; 8];
         memory.read(address, &mut word).map(|()| word.to_vec())
     });
-    word.is_some_and(|word| word.is_ok_and(|word| word == hello.mark.to_le_bytes()))
+    match word {
+        Some(Ok(word)) if word == hello.mark.to_le_bytes() => Ok(()),
+        Some(Err(error)) if error.kind() == io::ErrorKind::OutOfMemory => Err(Refusal::Threads),
+        _ => Err(Refusal::Memory),
+    }
 }
 
 /// True if the process ends within `limit`.
