@@ -164,6 +164,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_witness_is_asked_as_long_as_it_is_there() {
+        let witness: Arc<Witness> = Arc::new(|| Some("a function was pulled out".to_owned()));
+        let (asked, alone) = (Verifier::default(), Verifier::default());
+        asked.hear(&witness);
+        alone.hear(&(Arc::new(|| Some("another one".to_owned())) as Arc<Witness>));
+        for (verifier, reason) in [(asked, "a function was pulled out; after that a rule"), (alone, "a rule")] {
+            verifier.raise(Bugcheck::fatal("a rule".to_owned()));
+            assert_eq!(verifier.bugcheck().expect("stopped").reason, reason);
+        }
+    }
+
+    #[test]
     fn a_stop_is_told_also_to_who_asks_afterwards_and_later_ones_are_not() {
         let told = Arc::new(std::sync::atomic::AtomicU32::new(0));
         let watcher = |told: &Arc<std::sync::atomic::AtomicU32>| {

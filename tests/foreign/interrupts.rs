@@ -26,6 +26,19 @@ pub(crate) const WITH_LINE: &[(&str, &str)] = &[
     ),
 ];
 
+/// An interrupt routine that claims what the function asserts and leaves that to the DPC routine.
+pub(crate) const LATE: [(&str, &str); 2] = [
+    (
+        "static VOID dpc_routine(PVOID context)\n{\n    struct adapter *adapter = context;\n",
+        "static BOOLEAN interrupt_late(PVOID context, ULONG message)\n{\n    struct adapter *adapter = context;\n    UNREFERENCED_PARAMETER(message);\n    \
+         if (adapter->stopped)\n        return FALSE;\n    adapter->interface.DxgkCbQueueDpc(adapter->handle);\n    return TRUE;\n}\n\n\
+         static BOOLEAN reads_reports(PVOID context)\n{\n    return interrupt_routine(context, 0);\n}\n\n\
+         static VOID dpc_routine(PVOID context)\n{\n    struct adapter *adapter = context;\n    BOOLEAN any;\n    \
+         adapter->interface.DxgkCbSynchronizeExecution(adapter->handle, reads_reports, context, 0, &any);\n",
+    ),
+    ("    data.DxgkDdiInterruptRoutine = interrupt_routine;\n", "    data.DxgkDdiInterruptRoutine = interrupt_late;\n"),
+];
+
 /// A function that never interrupts.
 pub(crate) const WITHOUT_INTERRUPT: &[(&str, &str)] =
     &[TELLS, ("        self.config[0x34] = 0x40\n", ""), ("int(index == MSI)", "0")];

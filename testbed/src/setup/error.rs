@@ -158,7 +158,7 @@ pub(super) const ADVICE_PROGRAM: &str =
 pub(super) const ADVICE_FUNCTION: &str = "Name a GPU of this project that is bound to vfio-pci on a machine with an IOMMU; `campanile qemu` starts such a machine";
 pub(super) const ADVICE_VARIABLE: &str = "Set the environment variable to such a value, or unset it";
 pub(super) const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
-pub(super) const ADVICE_FOREIGN: &str = "Name an x86-64 driver image (.sys)";
+pub(super) const ADVICE_FOREIGN: &str = "Name an x86-64 driver image (.sys) with `--driver`";
 pub(super) const ADVICE_IMPORTS: &str = "The document has every function of the kernel that a driver image may import";
 pub(super) const ADVICE_ENTRY: &str = "A miniport registers with the graphics kernel in its DriverEntry, as examples/miniport-c/toy.c does; `--log` (CAMPANILE_LOG=1) prints what it said before";
 pub(super) const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here; `--log` (CAMPANILE_LOG=1) prints what both say about it";
