@@ -29,7 +29,7 @@ const KINDS = [
 const KIND = { process: 2, device: 3, context: 4, hwContext: 5, hwQueue: 6, doorbell: 7, fence: 8, openFence: 9 };
 const TYPES = {
     2: "adapter::Process", 3: "adapter::UserDevice", 4: "queue::context::Context", 5: "queue::context::HwContext",
-    6: "queue::hw_queue::HwQueue", 7: "queue::doorbell::Doorbell", 8: "fence::native::NativeFence", 9: "fence::native::OpenFence",
+    6: "queue::hw_queue::HwQueue", 7: "queue::doorbell::Doorbell", 8: "fence::object::NativeFence", 9: "fence::object::OpenFence",
 };
 /// Fields of an event whose kind is not a plain number: bytes, and how they are shown.
 const FIELD = {
@@ -549,7 +549,7 @@ function queueOf(adapter, entry) {
         written: state.written,
         waiting: number(atomic(queue.waiting)),
         suspending: !isZero(atomic(queue.suspending)),
-        suspended: context ? flag(context.object.suspended) : false,
+        suspended: context ? flag(context.object.properties.suspended) : false,
         fault: fault,
         doorbell: doorbell,
         page: page,
