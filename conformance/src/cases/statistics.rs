@@ -253,10 +253,11 @@ fn system_memory(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Running time, and packets handed over and completed.
+/// Running time, and packets handed over and completed. One that is preempted for the work of others is handed over again, and counted once here.
 fn figures(told: &D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION) -> (i64, u32, u32) {
     let [render, ..] = told.PacketStatistics.DmaPacket;
-    (told.RunningTime.QuadPart, render.PacketSubmited, render.PacketCompleted)
+    let handed_over = render.PacketSubmited.wrapping_sub(render.PacketPreempted);
+    (told.RunningTime.QuadPart, handed_over, render.PacketCompleted)
 }
 
 fn running(case: &Case) -> Result<(), Failure> {
