@@ -14,7 +14,7 @@ use super::workers::ITEMS;
 /// Places that one process may have: its own, and those of the programs that it was before exec, until these have been taken down.
 const OF_PROCESS: usize = 4;
 /// Copies that are given up and not at an end, each of which has a thread: while there are so many nobody gets a place. One program cannot have as many.
-const GIVEN_UP_MAX: usize = 4 * ITEMS;
+const GIVEN_UP_MAX: usize = 2 * ITEMS;
 
 /// The owner of a place.
 #[derive(Clone, Debug)]
@@ -174,10 +174,10 @@ mod tests {
     fn nobody_gets_a_place_while_too_many_copies_wait_that_programs_have_left_behind() {
         let seats = Arc::new(Seats::default());
         let (channel, _open) = pair();
-        let copies = Copies::new(seats.given_up.clone());
+        let programs: Vec<_> = (0..GIVEN_UP_MAX / ITEMS).map(|_| Copies::new(seats.given_up.clone())).collect();
         let (answer, answered) = mpsc::channel::<()>();
         let answered = Arc::new(Mutex::new(answered));
-        for _ in 0..GIVEN_UP_MAX {
+        for copies in programs.iter().flat_map(|copies| std::iter::repeat_n(copies, ITEMS)) {
             let answered = Arc::clone(&answered);
             let waits = move || {
                 let _ = answered.lock().unwrap().recv();
@@ -186,10 +186,10 @@ mod tests {
             assert!(copies.make(Duration::ZERO, waits).is_none());
         }
         drop(seats.take(1, pid(7), &channel).expect("none is given up"));
-        copies.give_up();
+        programs.iter().for_each(Copies::give_up);
         assert_eq!(seats.take(1, pid(7), &channel).err(), Some(Refusal::Threads));
         drop(answer);
-        assert_eq!(copies.left_after(Duration::from_secs(60)), 0);
+        assert!(programs.iter().all(|copies| copies.left_after(Duration::from_secs(60)) == 0));
         drop(seats.take(1, pid(7), &channel).expect("all are at an end"));
     }
 }

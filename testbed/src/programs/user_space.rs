@@ -73,7 +73,7 @@ impl Asked {
     }
 }
 
-/// Why the memory of a program that said hello cannot be reached.
+/// The refusal of a program that said hello and whose memory cannot be reached.
 #[derive(Default)]
 pub(super) struct Unreachable {
     /// `None` if the program has ended.
