@@ -91,6 +91,16 @@ const LOSES: Mutant = Mutant {
     ..SOUND
 };
 
+/// Holds that the log tells once of a queue that stands still, and with these parts.
+fn told_once(bench: &Bench, parts: &[&str]) {
+    let log = bench.machine.debug_log();
+    let told: Vec<_> = log.iter().filter(|line| line.contains("has done nothing for")).collect();
+    assert_eq!(told.len(), 1, "{log:#?}");
+    for part in parts {
+        assert!(told[0].contains(part), "{part:?}: {}", told[0]);
+    }
+}
+
 /// The adapter cannot stop a command buffer that runs: one that leaves its engine unfinished was not begun, and nothing else is on the node.
 #[test]
 fn a_queue_whose_submission_was_lost_is_0x116_with_what_was_expected() {
@@ -145,18 +155,16 @@ fn a_submission_that_is_lost_on_a_node_that_does_other_work_is_a_finding_that_na
     assert_eq!(bench.machine.bugcheck(), None);
     let rescues = bench.machine.take_rescues();
     assert_eq!(rescues, [(Rescue::LostSubmission, 1)], "{:#?}", bench.machine.debug_log());
-    let log = bench.machine.debug_log();
-    let told: Vec<_> = log.iter().filter(|line| line.contains("has done nothing for")).collect();
-    assert_eq!(told.len(), 1, "{log:#?}");
-    for part in [
-        "node 0",
-        "DxgkDdiSubmitCommandToHwQueue",
-        "progress fence has 0x0, and expected is 0x9",
-        "its submission is lost, or a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED",
-        "[d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]",
-    ] {
-        assert!(told[0].contains(part), "{part:?}: {}", told[0]);
-    }
+    told_once(
+        &bench,
+        &[
+            "node 0",
+            "DxgkDdiSubmitCommandToHwQueue",
+            "progress fence has 0x0, and expected is 0x9",
+            "its submission is lost, or a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED",
+            "[d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]",
+        ],
+    );
 }
 
 /// Work that can be stopped anywhere may take as long as it likes: the system cannot tell, says so once, and goes on.
@@ -172,17 +180,15 @@ fn a_queue_that_may_be_long_is_told_once_and_the_machine_goes_on() {
     stand(&bench, 5 * TdrSettings::default().limit_count);
     stop(&queue);
     assert_eq!(bench.machine.bugcheck(), None);
-    let log = bench.machine.debug_log();
-    let told: Vec<_> = log.iter().filter(|line| line.contains("has done nothing for")).collect();
-    assert_eq!(told.len(), 1, "{log:#?}");
-    for part in [
-        "node 0",
-        "DxgkDdiSubmitCommandToHwQueue",
-        "progress fence has 0x0, and expected is 0x9",
-        "long, waits in hardware or is lost, which the system cannot tell",
-    ] {
-        assert!(told[0].contains(part), "{part:?}: {}", told[0]);
-    }
+    told_once(
+        &bench,
+        &[
+            "node 0",
+            "DxgkDdiSubmitCommandToHwQueue",
+            "progress fence has 0x0, and expected is 0x9",
+            "long, waits in hardware or is lost, which the system cannot tell",
+        ],
+    );
 }
 
 /// What waits in the system has not been handed to the driver, and is nobody's fault.

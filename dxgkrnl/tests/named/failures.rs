@@ -87,8 +87,15 @@ fn an_answer_that_was_not_written_to_its_end_is_named_and_nothing_is_made_of_wha
     }
 }
 
-/// Sets what it has to say in DXGK_DRIVERCAPS and leaves all else as it lies there, as Microsoft's samples do; it left nothing out elsewhere.
-unsafe extern "win64" fn only_what_is_set(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+/// Answers everything, but of DRIVERCAPS only the bytes that `says` picks by their place and value, and leaves all others as they lie there.
+///
+/// # Safety
+/// The arguments are the system's.
+pub(crate) unsafe fn answer_some_caps(
+    context: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+    says: impl Fn(usize, u8) -> bool,
+) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     let mut args = unsafe { args.read() };
     if args.Type != DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_DRIVERCAPS {
@@ -99,11 +106,17 @@ unsafe extern "win64" fn only_what_is_set(context: HANDLE, args: *const DXGKARG_
     let wanted = std::mem::replace(&mut args.pOutputData, whole.as_mut_ptr().cast());
     // SAFETY: as above, with a place of the same size.
     let status = unsafe { answers::query_adapter_info(context, &raw const args) };
-    for (place, byte) in whole.iter().enumerate().filter(|(_, byte)| **byte != 0) {
+    for (place, byte) in whole.iter().enumerate().filter(|(place, byte)| says(*place, **byte)) {
         // SAFETY: the system's place has as many bytes.
         unsafe { wanted.cast::<u8>().wrapping_add(place).write(*byte) };
     }
     status
+}
+
+/// Sets what it has to say in DXGK_DRIVERCAPS and leaves all else as it lies there, as Microsoft's samples do; it left nothing out elsewhere.
+unsafe extern "win64" fn only_what_is_set(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the arguments are the system's.
+    unsafe { answer_some_caps(context, args, |_, byte| byte != 0) }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use dxgkrnl::{LoadError, MachineConfig, StartError};
 use wddm_ddi::km::*;
 use wddm_ddi::types::{HANDLE, LARGE_INTEGER, NTSTATUS};
 
-use super::minimal::{Bench, Mutant, SOUND, answers, driver};
+use super::failures::answer_some_caps;
+use super::minimal::{Bench, Mutant, SOUND, driver};
 
 /// The text of the error with which a driver does not start.
 fn refused(mutant: Mutant) -> String {
@@ -157,20 +158,8 @@ fn reserved_bits_of_a_node_and_a_segment_are_named_with_their_number_value_and_p
 
 /// Fills the answer to DRIVERCAPS up to SchedulingCaps, and answers everything else.
 unsafe extern "win64" fn caps_in_part(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
-    // SAFETY: the system passes the structure.
-    let mut args = unsafe { args.read() };
-    if args.Type != DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_DRIVERCAPS {
-        // SAFETY: the arguments are the system's.
-        return unsafe { answers::query_adapter_info(context, &raw const args) };
-    }
-    let mut whole = vec![0_u8; args.OutputDataSize as usize];
-    let wanted = std::mem::replace(&mut args.pOutputData, whole.as_mut_ptr().cast());
-    // SAFETY: as above, with a place of the same size.
-    let status = unsafe { answers::query_adapter_info(context, &raw const args) };
-    let part = offset_of!(DXGK_DRIVERCAPS, SchedulingCaps);
-    // SAFETY: the system's place has more bytes.
-    unsafe { wanted.cast::<u8>().copy_from(whole.as_ptr(), part) };
-    status
+    // SAFETY: the arguments are the system's.
+    unsafe { answer_some_caps(context, args, |place, _| place < offset_of!(DXGK_DRIVERCAPS, SchedulingCaps)) }
 }
 
 #[test]
