@@ -25,7 +25,7 @@ use testbed::device::{ChildOptions, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, LockDelays, MachineOptions, PoolChoice,
-    VariantOptions, fault_help, select_user_mode_name, show_log, variant_help,
+    TdrChoice, VariantOptions, fault_help, select_user_mode_name, show_log, variant_help,
 };
 use vulkan_program::VulkanArguments;
 
@@ -73,6 +73,11 @@ struct Cli {
     /// CAMPANILE_DRIVER_LIMIT, or 300; in conformance cases it is five sixths of the time that a case may take.
     #[arg(long, global = true, value_name = "SECONDS")]
     driver_limit: Option<DriverLimit>,
+    /// Values of timeout detection and recovery, by their names below Control\GraphicsDrivers: TdrLevel, TdrDelay, TdrDdiDelay, TdrLimitTime,
+    /// TdrLimitCount, TdrDebugMode, TdrTestMode, such as `TdrDelay=60,TdrTestMode=1`; times are in seconds. Not for conformance cases, which have
+    /// settings of their own. The default is the value of the environment variable CAMPANILE_TDR, or what Windows has without such values.
+    #[arg(long, global = true, value_name = "SETTINGS")]
+    tdr: Option<TdrChoice>,
     /// Prints the drivers' DbgPrint output, and the operating-system side's diagnostics about them, to standard error as they come. Setting the
     /// environment variable CAMPANILE_LOG to anything but 0 does the same.
     #[arg(long, global = true)]
@@ -416,8 +421,15 @@ impl Cli {
             Some(Command::Vulkan(arguments)) => &arguments.machine_at,
             _ => &None,
         };
-        if machine_at.is_some() && (self.driver.is_some() || self.bus.is_some() || self.special_pool.is_some()) {
-            let rule = "--driver, --bus and --special-pool cannot be used with --machine: they are options of the `campanile machine` at that socket";
+        if machine_at.is_some()
+            && (self.driver.is_some() || self.bus.is_some() || self.special_pool.is_some() || self.tdr.is_some())
+        {
+            let rule = "--driver, --bus, --special-pool and --tdr cannot be used with --machine: they are options of the `campanile machine` at that socket";
+            return Err(Self::command().error(UsageKind::ArgumentConflict, rule));
+        }
+        if self.tdr.is_some() && matches!(self.command, Some(Command::Hlk(_))) {
+            let rule =
+                "--tdr cannot be used with `hlk`: each conformance case has settings of timeouts that belong to it";
             return Err(Self::command().error(UsageKind::ArgumentConflict, rule));
         }
         if self.command.is_none() || self.run == RunArguments::default() {
@@ -448,6 +460,9 @@ pub fn main() -> ExitCode {
     }
     if let Some(limit) = cli.driver_limit {
         limit.select();
+    }
+    if let Some(settings) = cli.tdr {
+        settings.select();
     }
     if cli.log {
         show_log();

@@ -20,7 +20,7 @@ use campanile_conformance::simulated::{release_shared, run_within};
 use campanile_conformance::{CaseInfo, junit, opaque, seed};
 use matrix::Machine;
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
-use testbed::setup::{self, Drivers, LockDelays, MachineOptions};
+use testbed::setup::{self, Drivers, LockDelays, MachineOptions, TdrChoice};
 use under_way::UnderWay;
 
 /// All outcomes, and what the cases ran on.
@@ -82,6 +82,8 @@ impl Options {
 
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
+    // Each case has settings of timeouts that belong to it.
+    TdrChoice::default().select();
     if !options.merge.is_empty() {
         return match merged(&options.merge) {
             Ok(report) => {

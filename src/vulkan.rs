@@ -11,7 +11,7 @@ use std::time::Duration;
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE};
 use testbed::setup::{
     BUS_VARIABLE, BusChoice, DRIVER_VARIABLE, DriverChoice, DriverLimit, LIMIT_VARIABLE, LOG_VARIABLE, POOL_VARIABLE,
-    PoolChoice,
+    PoolChoice, TDR_VARIABLE, TdrChoice,
 };
 
 use crate::control::Connection;
@@ -80,6 +80,10 @@ fn prepare(options: &Options) -> Result<Command, Refusal> {
     program.env(POOL_VARIABLE, PoolChoice::selected().map_err(wrong)?.to_string());
     if let Some(limit) = DriverLimit::selected().map_err(wrong)? {
         program.env(LIMIT_VARIABLE, limit.to_string());
+    }
+    let timeouts = TdrChoice::selected().map_err(wrong)?;
+    if !timeouts.is_empty() {
+        program.env(TDR_VARIABLE, timeouts.to_string());
     }
     if let Some(variant) = &options.device_variant {
         program.env(VARIANT_VARIABLE, variant);

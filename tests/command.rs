@@ -511,6 +511,27 @@ fn a_hang_is_reported_and_what_the_driver_told_is_decoded() {
     assert!(text(&unknown.stderr).contains("unknown fault `explode`"), "{}", text(&unknown.stderr));
 }
 
+/// TdrLevelBugcheck: "Bug check on detected timeout". [tdr-registry-keys: TdrLevel]
+#[test]
+fn timeouts_follow_the_values_of_the_registry_that_the_command_line_has() {
+    let scratch = Scratch::new("tdr");
+    let data = scratch.file("data", 3 * CHUNK);
+    let fault = ["--fault", "hang:node=0,after=1"];
+    let output = campanile(&["run", "--no-progress", "--tdr", "TdrLevel=1,TdrDelay=1", fault[0], fault[1], &data]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("0x117") || told.contains("0x116"), "{told}");
+    let mut by_variable = Command::new(env!("CARGO_BIN_EXE_campanile"));
+    by_variable.args(["run", "--no-progress", &data]).env("CAMPANILE_TDR", "TdrWait=1");
+    for output in [campanile(&["run", "--tdr", "TdrWait=1"]), by_variable.output().expect("the command runs")] {
+        assert!(matches!(output.status.code(), Some(2 | 3)));
+        assert!(text(&output.stderr).contains("there is no setting `TdrWait`"), "{}", text(&output.stderr));
+    }
+    let cases = campanile(&["hlk", "--tdr", "TdrDelay=1", "--list"]);
+    assert_eq!(cases.status.code(), Some(2));
+    assert!(text(&cases.stderr).contains("--tdr cannot be used with `hlk`"), "{}", text(&cases.stderr));
+}
+
 #[test]
 fn the_command_line_of_a_guest_with_a_disk_is_printed_and_nothing_is_started() {
     let output = campanile(&["qemu", "--disk", "w.qcow2", "--qemu", "/nonexistent/qemu", "--dry-run"]);
@@ -547,14 +568,26 @@ fn with_driver(scratch: &Scratch, arguments: &[&str]) -> Output {
 fn a_vulkan_program_gets_the_variables_and_its_exit_code_is_the_command_s() {
     let scratch = Scratch::new("vulkan");
     let shown = "echo $VK_DRIVER_FILES $VK_ICD_FILENAMES $CAMPANILE_DRIVER $CAMPANILE_DEVICE_VARIANT \
-        $CAMPANILE_VULKAN_GRAPHICS_BIT $CAMPANILE_MACHINE $CAMPANILE_DRIVER_LIMIT; exit 7";
+        $CAMPANILE_VULKAN_GRAPHICS_BIT $CAMPANILE_MACHINE $CAMPANILE_DRIVER_LIMIT $CAMPANILE_TDR; exit 7";
     let output = with_driver(
         &scratch,
-        &["--graphics-bit", "--device-variant", "doorbells=4", "--driver-limit", "9", "--", "sh", "-c", shown],
+        &[
+            "--graphics-bit",
+            "--device-variant",
+            "doorbells=4",
+            "--driver-limit",
+            "9",
+            "--tdr",
+            "TdrDelay=60",
+            "--",
+            "sh",
+            "-c",
+            shown,
+        ],
     );
     let manifest = fs::canonicalize(scratch.0.join("icd.json")).unwrap();
     let manifest = manifest.display();
-    assert_eq!(text(&output.stdout), format!("{manifest} {manifest} linked doorbells=4 1 9\n"));
+    assert_eq!(text(&output.stdout), format!("{manifest} {manifest} linked doorbells=4 1 9 TdrDelay=60\n"));
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
     let output = with_driver(&scratch, &["--machine", "/there", "sh", "-c", "echo $CAMPANILE_MACHINE --json"]);
     assert_eq!((text(&output.stdout), output.status.code()), ("/there --json\n".to_owned(), Some(0)));

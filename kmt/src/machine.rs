@@ -10,6 +10,7 @@
 //! | `CAMPANILE_DEVICE_VARIANT` | the GPU, such as `doorbells=4,vram=64M` | `default` |
 //! | `CAMPANILE_SPECIAL_POOL` | pool of the driver: `off`, `end` or `start` | `off` |
 //! | `CAMPANILE_DRIVER_LIMIT` | seconds that a call into the driver may take | 300 |
+//! | `CAMPANILE_TDR` | values below Control\GraphicsDrivers, such as `TdrDelay=60,TdrTestMode=1` | those of Windows |
 //! | `CAMPANILE_USER_MODE_DRIVER_NAME` | UserModeDriverName in the driver's software key | not set |
 //! | `CAMPANILE_LOG` | anything but 0 prints what driver and system log to standard error | not set |
 //!
@@ -29,8 +30,8 @@ use std::{env, fmt};
 use dxgkrnl::Process;
 use remote::client::SignalsHeld;
 use testbed::setup::{
-    BusChoice, DriverChoice, DriverLimit, LOG_VARIABLE, MachineOptions, PoolChoice, SetupError, System, VariantOptions,
-    shows_log,
+    BusChoice, DriverChoice, DriverLimit, LOG_VARIABLE, MachineOptions, PoolChoice, SetupError, System, TdrChoice,
+    VariantOptions, shows_log,
 };
 use wddm_ddi::status::*;
 
@@ -196,6 +197,7 @@ fn boot() -> Result<Booted, Refusal> {
     BusChoice::selected().map_err(wrong)?;
     PoolChoice::selected().map_err(wrong)?;
     DriverLimit::selected().map_err(wrong)?;
+    TdrChoice::selected().map_err(wrong)?;
     let options = MachineOptions { variant, ..MachineOptions::default() }.in_use().system();
     // What ends a call into a driver that does not return must arrive too.
     let threads = SignalsHeld::new(&[dxgkrnl::INTERRUPT]);

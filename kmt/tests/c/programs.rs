@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use testbed::setup::LIMIT_VARIABLE;
+use testbed::setup::{LIMIT_VARIABLE, TDR_VARIABLE};
 
 use crate::compiler::{Language, Program, compile_file, library, root};
 
@@ -32,9 +32,14 @@ pub(crate) fn program(file: &str) -> Option<Program> {
 /// A command without what the environment of the test says about machines.
 pub(crate) fn clean(program: &Program) -> Command {
     let mut command = program.command();
-    for variable in
-        ["CAMPANILE_DRIVER", "CAMPANILE_BUS", "CAMPANILE_DEVICE_VARIANT", "CAMPANILE_SPECIAL_POOL", LIMIT_VARIABLE]
-    {
+    for variable in [
+        "CAMPANILE_DRIVER",
+        "CAMPANILE_BUS",
+        "CAMPANILE_DEVICE_VARIANT",
+        "CAMPANILE_SPECIAL_POOL",
+        LIMIT_VARIABLE,
+        TDR_VARIABLE,
+    ] {
         command.env_remove(variable);
     }
     // Cargo names the folder in which a library of an earlier build may lie.
@@ -141,6 +146,7 @@ fn settings_that_are_none_are_told_once_and_every_call_is_refused() {
         ("CAMPANILE_BUS", "vfio-user=/nowhere/gpu", "/nowhere/gpu: No such file"),
         ("CAMPANILE_DRIVER", "nowhere.sys", "nowhere.sys: No such file"),
         ("CAMPANILE_SPECIAL_POOL", "both", "special pool is"),
+        (TDR_VARIABLE, "TdrDelay=0", "CAMPANILE_TDR: "),
         (LIMIT_VARIABLE, "never", "a number of seconds from 1 on, not `never`"),
     ] {
         let output = clean(&program).env(variable, value).output().expect("a start");
@@ -248,6 +254,7 @@ fn every_thunk_is_exported_and_the_manual_names_the_variables() {
         campanile_kmt::machine::VARIANT_VARIABLE,
         "CAMPANILE_SPECIAL_POOL",
         LIMIT_VARIABLE,
+        TDR_VARIABLE,
     ] {
         assert!(manual.contains(variable), "{variable}");
     }

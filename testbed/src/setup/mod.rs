@@ -21,6 +21,7 @@ mod part;
 mod process;
 mod rescues;
 mod special_pool;
+mod timeouts;
 mod user_mode_name;
 mod variant;
 mod vfio_bus;
@@ -54,6 +55,7 @@ use part::{Function, Slot};
 pub use part::{GpuElsewhere, Part};
 pub use process::{BUS_VARIABLE, Program};
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
+pub use timeouts::{TDR_VARIABLE, TdrChoice};
 pub use user_mode_name::{USER_MODE_NAME_VARIABLE, select_user_mode_name};
 pub use variant::{VariantOptions, help as variant_help};
 pub use vfio_bus::{VfioBus, reset_functions};
@@ -153,6 +155,8 @@ impl System {
             Some(mode) => mode,
             None => PoolChoice::selected().map_err(|e| SetupError::new("Unknown pool", e, ADVICE_VARIABLE))?.0,
         };
+        let tdr = TdrChoice::selected().and_then(|chosen| chosen.over(options.tdr));
+        let tdr = tdr.map_err(|e| SetupError::new("Unknown timeout setting", e, ADVICE_VARIABLE))?;
         let config = MachineConfig {
             ram: choice.memory().unwrap_or(MachineConfig::default().ram),
             isolated_memory: choice.maps_here(),
@@ -160,7 +164,7 @@ impl System {
             interrupt_thread: options.threads,
             short_lived_addresses: options.short_lived_addresses,
             special_pool,
-            tdr: options.tdr,
+            tdr,
             clock: options.clock.clone(),
             power: options.power,
             driver_limit: driver_limit(options.driver_limit)?,

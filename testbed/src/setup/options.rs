@@ -8,7 +8,7 @@ use dxgkrnl::{Clock, DRIVER_LIMIT, FeaturePolicy, PowerSettings, RegistrationReq
 
 use super::BusChoice;
 #[cfg(doc)]
-use super::{DriverLimit, GpuHandle, PoolChoice};
+use super::{DriverLimit, GpuHandle, PoolChoice, TdrChoice};
 
 /// A GPU to build and start.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,7 @@ pub struct SystemOptions {
     pub special_pool: Option<SpecialPool>,
     /// How the GPUs are reached. `None`: as the command line or the environment says, see [`BusChoice`].
     pub bus: Option<BusChoice>,
-    /// Timeout detection and recovery.
+    /// Timeout detection and recovery, with the values that the command line or the environment says, see [`TdrChoice`].
     pub tdr: TdrSettings,
     /// The clock that timeouts are measured by.
     pub clock: Clock,
