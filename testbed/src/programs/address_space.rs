@@ -1,27 +1,101 @@
 //! The address space of a program, by which the machine knows that the program has become another one: its socket may be open in a child by fork.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::process::Pid;
+
+use super::ANSWER_LIMIT;
+use super::copies::Copies;
 
 /// No address of any program, which a file can be read at all the same.
 const NO_ADDRESS: u64 = 1 << 62;
 
 /// The address space that a process had at a moment.
-#[derive(Debug)]
-pub(super) struct AddressSpace(File);
+///
+/// The host has whoever asks for it wait: while its process becomes another program, and while that changes what it has mapped. Either may wait for a file of somebody who does not
+/// answer. So it is asked for by threads that can be given up.
+pub(super) struct AddressSpace {
+    memory: Arc<File>,
+    copies: Arc<Copies>,
+    /// Looks at it that have taken longer than [`ANSWER_LIMIT`], and are not at an end.
+    late: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for AddressSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.memory.fmt(f)
+    }
+}
 
 impl AddressSpace {
     /// The one that a process has now.
     ///
     /// # Errors
-    /// There is no such process, its memory cannot be reached, or no more descriptors can be opened.
-    pub(super) fn of(pid: Pid) -> io::Result<Self> {
-        Ok(Self(File::open(format!("/proc/{}/mem", pid.as_raw_nonzero()))?))
+    /// There is no such process, its memory cannot be reached, or no more descriptors can be opened; TimedOut if the host does not say for [`ANSWER_LIMIT`]; OutOfMemory if it has
+    /// no thread for the question.
+    pub(super) fn of(pid: Pid, copies: Arc<Copies>) -> io::Result<Self> {
+        Self::opened(copies, move || File::open(format!("/proc/{}/mem", pid.as_raw_nonzero())))
     }
 
+    fn opened(copies: Arc<Copies>, open: impl FnOnce() -> io::Result<File> + Send + 'static) -> io::Result<Self> {
+        let memory = copies.make(ANSWER_LIMIT, open).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))?;
+        Ok(Self { memory: Arc::new(memory), copies, late: Arc::default() })
+    }
+
+    /// Its memory, for a thread that can be given up.
+    pub(super) fn memory(&self) -> Memory {
+        Memory(Arc::clone(&self.memory))
+    }
+
+    /// False once nobody has it any more, or nobody asks for it any more; true where the host does not say.
+    pub(super) fn is_there(&self) -> bool {
+        if self.late.load(Ordering::Acquire) > 0 {
+            return true;
+        }
+        let look = Look { is_over: Arc::default(), late: Arc::clone(&self.late) };
+        let (memory, of_thread) = (self.memory(), look.clone());
+        let found = self.copies.make(ANSWER_LIMIT, move || {
+            let is_there = memory.is_there();
+            of_thread.end();
+            Ok(is_there)
+        });
+        match found {
+            Some(Ok(is_there)) => is_there,
+            Some(Err(error)) => error.kind() == io::ErrorKind::OutOfMemory,
+            None => {
+                self.late.fetch_add(1, Ordering::AcqRel);
+                look.end();
+                true
+            }
+        }
+    }
+}
+
+/// A look whose thread and whose asker may each be the first to leave it; it is late while only the asker has.
+#[derive(Clone)]
+struct Look {
+    is_over: Arc<AtomicBool>,
+    late: Arc<AtomicUsize>,
+}
+
+impl Look {
+    /// Thread or asker leaves. The second one to do so makes good that it was counted as late.
+    fn end(&self) {
+        if self.is_over.swap(true, Ordering::AcqRel) {
+            self.late.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Memory of a process. The host may have whoever uses it wait.
+pub(super) struct Memory(Arc<File>);
+
+impl Memory {
     /// Reads bytes of it, all of them.
     ///
     /// # Errors
@@ -40,6 +114,7 @@ impl AddressSpace {
 
 #[cfg(test)]
 mod tests {
+    use super::super::copies::GivenUp;
     use super::*;
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
@@ -53,14 +128,33 @@ mod tests {
         let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut line = [0];
         from.read_exact(&mut line).unwrap();
-        let first = AddressSpace::of(Pid::from_child(&child)).unwrap();
+        let copies = Arc::new(Copies::new(GivenUp::default()));
+        let of = |pid| AddressSpace::of(pid, Arc::clone(&copies));
+        let first = of(Pid::from_child(&child)).unwrap();
         assert!(first.is_there());
         to.write_all(b"\n").unwrap();
         from.read_exact(&mut line).unwrap();
-        let second = AddressSpace::of(Pid::from_child(&child)).unwrap();
+        let second = of(Pid::from_child(&child)).unwrap();
         assert!(!first.is_there() && second.is_there());
         drop(to);
         child.wait().unwrap();
-        assert!(!second.is_there() && AddressSpace::of(rustix::process::getpid()).unwrap().is_there());
+        assert!(!second.is_there() && of(rustix::process::getpid()).unwrap().is_there());
+    }
+
+    /// A process that becomes another program, and waits for a file to be closed meanwhile, keeps whoever asks for its memory waiting.
+    #[test]
+    fn an_address_space_that_the_host_does_not_give_is_given_up() {
+        let given_up = GivenUp::default();
+        let copies = Arc::new(Copies::new(given_up.clone()));
+        let (answer, answered) = std::sync::mpsc::channel::<()>();
+        let opened = AddressSpace::opened(Arc::clone(&copies), move || {
+            let _ = answered.recv();
+            Err(io::ErrorKind::NotFound.into())
+        });
+        assert_eq!(opened.expect_err("nobody answers").kind(), io::ErrorKind::TimedOut);
+        copies.give_up();
+        assert_eq!(given_up.count(), 1, "the thread waits still");
+        drop(answer);
+        assert_eq!((copies.left_after(std::time::Duration::from_secs(60)), given_up.count()), (0, 0));
     }
 }

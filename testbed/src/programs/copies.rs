@@ -1,23 +1,24 @@
-//! Copies from and to memory of a program, for which somebody else may have to answer.
+//! Copies from and to memory of a program, and other accesses to its process, for which somebody else may have to answer.
 //!
-//! The host waits for a page as long as it takes the one who answers for it, which another process may be that does not (userfaultfd, FUSE), and of a thread nothing ends such a wait but the end of its process.
-//! So a copy is made by a thread that holds nothing, from and to bytes of its own, and can be given up by the one who wants it.
+//! The host waits for a page as long as it takes the one who answers for it, which another process may be that does not (userfaultfd, FUSE); and for a process that is becoming another
+//! program, which may wait for a file of such a one to be closed. Of a thread nothing ends such a wait but the end of its process.
+//! So a copy is made by a thread that holds nothing, from and to bytes of its own, and can be given up by the one who wants it. Whatever else asks the host for something of a program is made likewise.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use super::workers::Workers;
 
-/// What a copy does; the answer is what was read.
-type Act = Box<dyn FnOnce() -> io::Result<Vec<u8>> + Send>;
+/// What a copy does.
+type Act = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// The state of one copy.
 enum State {
     UnderWay,
-    Made(io::Result<Vec<u8>>),
+    Made(io::Result<()>),
     /// Nobody wants it any more. It may be under way still.
     GivenUp,
 }
@@ -34,7 +35,7 @@ impl Copy {
     }
 
     /// Waits for it so long at most; `None` if that was not enough.
-    fn wait(&self, limit: Duration) -> Option<io::Result<Vec<u8>>> {
+    fn wait(&self, limit: Duration) -> Option<io::Result<()>> {
         let until = Instant::now() + limit;
         let mut state = self.lock();
         loop {
@@ -83,7 +84,7 @@ impl Shared {
     }
 
     /// A copy is made, or will not be.
-    fn end(&self, number: u64, made: io::Result<Vec<u8>>) {
+    fn end(&self, number: u64, made: io::Result<()>) {
         let copy = self.lock().copies.remove(&number);
         if let Some(copy) = copy {
             let mut state = copy.lock();
@@ -113,15 +114,28 @@ impl Copies {
         Self { shared, workers: Workers::new("program's copy", Box::new(make)) }
     }
 
-    /// Makes a copy, and waits so long at most; `None` if that was not enough, when it is under way still.
+    /// Makes a copy, and waits so long at most for what it answers; `None` if that was not enough, when it is under way still.
     ///
     /// # Errors
     /// What the copy comes to, or EFAULT if it is given up; ENOMEM if the host has no thread for it.
-    pub(super) fn make(
+    pub(super) fn make<T: Send + 'static>(
         &self,
         limit: Duration,
-        act: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
-    ) -> Option<io::Result<Vec<u8>>> {
+        act: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Option<io::Result<T>> {
+        let (of_thread, answered) = mpsc::sync_channel(1);
+        let made = self.make_boxed(
+            limit,
+            Box::new(move || {
+                // Nobody wants the answer of one that was given up.
+                let _ = of_thread.send(act()?);
+                Ok(())
+            }),
+        );
+        made.map(|made| made.and_then(|()| answered.recv().map_err(io::Error::other)))
+    }
+
+    fn make_boxed(&self, limit: Duration, act: Act) -> Option<io::Result<()>> {
         let copy = Arc::new(Copy { state: Mutex::new(State::UnderWay), changed: Condvar::new() });
         let number = {
             let mut under_way = self.shared.lock();
@@ -133,7 +147,7 @@ impl Copies {
             under_way.copies.insert(number, Arc::clone(&copy));
             number
         };
-        if !self.workers.add((number, Box::new(act))) {
+        if !self.workers.add((number, act)) {
             self.shared.end(number, Err(io::Error::from_raw_os_error(libc::ENOMEM)));
         }
         copy.wait(limit)
@@ -178,8 +192,6 @@ impl Drop for Copies {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -188,17 +200,17 @@ mod tests {
     fn a_copy_that_does_not_end_is_given_up_and_counted_until_it_does() {
         let given_up = GivenUp::default();
         let copies = Copies::new(given_up.clone());
-        assert_eq!(copies.make(LONG, || Ok(vec![7])).unwrap().unwrap(), [7], "others end by themselves");
+        assert_eq!(copies.make(LONG, || Ok(7)).unwrap().unwrap(), 7, "others end by themselves");
         let (answer, answered) = mpsc::channel::<()>();
         let waits = move || {
             let _ = answered.recv();
-            Ok(Vec::new())
+            Ok(())
         };
         assert!(copies.make(Duration::ZERO, waits).is_none());
         assert_eq!((copies.left_after(Duration::ZERO), given_up.count()), (1, 0));
         copies.give_up();
         assert_eq!((copies.left_after(Duration::ZERO), given_up.count()), (1, 1));
-        let later = copies.make(LONG, || Ok(vec![7])).unwrap();
+        let later = copies.make(LONG, || Ok(7)).unwrap();
         assert_eq!(later.unwrap_err().raw_os_error(), Some(libc::EFAULT), "nobody wants one any more");
         drop(answer);
         assert_eq!((copies.left_after(LONG), given_up.count()), (0, 0));
@@ -214,7 +226,7 @@ mod tests {
                 let waits = move || {
                     let _ = begin.send(());
                     let _ = answered.recv();
-                    Ok(Vec::new())
+                    Ok(())
                 };
                 copies.make(LONG, waits)
             });

@@ -37,6 +37,7 @@ use listener::Turn;
 pub use listener::{BindError, PrivateListener};
 use program::Program;
 use seats::Seats;
+use user_space::Reached;
 
 /// How long a program may take to do what the machine asks of it, such as mapping an address, to take what the machine sends, and to let a page of its memory be read or written.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -242,8 +243,9 @@ impl MachineServer {
         };
         self.stop.stop();
         drop(arrivals);
-        seats.heard.wait_for_all();
-        seats.served.wait_for_all();
+        // Who has not been admitted has nothing of the machine, and may be one that the host has others wait for.
+        seats.heard.wait_for_all(Some(ANSWER_LIMIT));
+        seats.served.wait_for_all(None);
         outcome
     }
 
@@ -252,7 +254,7 @@ impl MachineServer {
     fn admit(&self, machine: &Machine, arrival: Arrival, seats: &Places, observer: &Observer) {
         let Arrival { channel, pid, .. } = arrival;
         let (channel, number) = (Arc::new(channel), pid.as_raw_nonzero().get());
-        let heard = match seats.heard.take(ARRIVALS, pid, &channel) {
+        let heard = match seats.heard.take(ARRIVALS, pid, &channel, None) {
             Ok(heard) => heard,
             Err(why) => return refuse(&channel, pid, why, observer),
         };
@@ -262,10 +264,16 @@ impl MachineServer {
         let run = move || {
             // A program that has ended before it began is told nothing.
             let Some(said) = hello(&of_thread) else { return };
-            let admitted = said.and_then(|hello| Ok((hello, served.take(limit, pid, &of_thread)?)));
+            let admitted = said.and_then(|hello| {
+                let reached = Reached::of(pid, served.given_up());
+                let space = reached.memory.as_ref().ok().map(Arc::clone);
+                Ok((hello, served.take(limit, pid, &of_thread, space)?, reached))
+            });
             drop(heard);
             match admitted {
-                Ok((hello, seat)) => Program::run(&machine, (pid, &hello, &seat), &stop, (&told, &pids)),
+                Ok((hello, seat, reached)) => {
+                    Program::run(&machine, (pid, &hello, &seat, reached), &stop, (&told, &pids));
+                }
                 Err(why) => refuse(&of_thread, pid, why, &told),
             }
         };

@@ -15,7 +15,7 @@ use wddm_ddi::status::{
 };
 
 use super::seats::Seat;
-use super::user_space::{RemoteProgram, Unreachable};
+use super::user_space::{Reached, RemoteProgram, Unreachable};
 use super::workers::Workers;
 use super::{Event, Fault, Observer, Pids, Stop, refuse};
 
@@ -60,12 +60,12 @@ impl Program {
     /// Serves a program that has said hello, until it ends or the machine is about to stop.
     pub(super) fn run(
         machine: &Machine,
-        (pid, hello, seat): (Pid, &Hello, &Seat),
+        (pid, hello, seat, reached): (Pid, &Hello, &Seat, Reached),
         stop: &Stop,
         (observer, pids): (&Observer, &Pids),
     ) {
         let (number, channel) = (pid.as_raw_nonzero().get(), Arc::clone(seat.channel()));
-        let remote = match RemoteProgram::new(Arc::clone(&channel), pid, hello, seat.given_up()) {
+        let remote = match RemoteProgram::new(Arc::clone(&channel), pid, hello, reached) {
             Ok(remote) => Arc::new(remote),
             Err(Unreachable { why, copies }) => {
                 if copies > 0 {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use remote::channel::Channel;
 use remote::wire::Refusal;
@@ -21,7 +22,7 @@ const GIVEN_UP_MAX: usize = 2 * ITEMS;
 struct Owner {
     pid: Pid,
     channel: Arc<Channel>,
-    /// That of the process when it took the place; `None` where the host does not open it.
+    /// That of the process when it took the place; `None` if nobody has asked for it yet, or the host did not say.
     space: Option<Arc<AddressSpace>>,
 }
 
@@ -68,11 +69,6 @@ impl Seat {
         &self.channel
     }
 
-    /// The copies that programs have left behind, in any of the places.
-    pub(super) fn given_up(&self) -> GivenUp {
-        self.seats.given_up.clone()
-    }
-
     /// True once the process is another program, or none.
     pub(super) fn is_left(&self) -> bool {
         self.space.as_ref().is_some_and(|space| !space.is_there())
@@ -89,14 +85,19 @@ impl Seats {
     /// # Errors
     /// [`Refusal::Twice`] if the process has a connection that is open, or [`OF_PROCESS`] of them; [`Refusal::Full`]; [`Refusal::Threads`] if
     /// [`GIVEN_UP_MAX`] copies are given up.
-    pub(super) fn take(self: &Arc<Self>, limit: usize, pid: Pid, channel: &Arc<Channel>) -> Result<Seat, Refusal> {
+    pub(super) fn take(
+        self: &Arc<Self>,
+        limit: usize,
+        pid: Pid,
+        channel: &Arc<Channel>,
+        space: Option<Arc<AddressSpace>>,
+    ) -> Result<Seat, Refusal> {
         if self.given_up.count() >= GIVEN_UP_MAX {
             return Err(Refusal::Threads);
         }
-        let space = AddressSpace::of(pid).ok().map(Arc::new);
         let mut taken = self.lock();
         loop {
-            // Looked at without the lock: the host has whoever asks for an address space wait while its process changes that.
+            // Looked at without the lock, since the host may take its time for the answer.
             let has = taken.of(pid);
             drop(taken);
             if has.len() >= OF_PROCESS || has.iter().any(|(_, owner)| owner.is_connected()) {
@@ -117,12 +118,23 @@ impl Seats {
         Ok(Seat { seats: Arc::clone(self), number, channel, space })
     }
 
-    /// Waits until nobody has a place.
-    pub(super) fn wait_for_all(&self) {
+    /// Waits until nobody has a place, and not longer than `limit`.
+    pub(super) fn wait_for_all(&self, limit: Option<Duration>) {
+        let until = limit.map(|limit| Instant::now() + limit);
         let mut taken = self.lock();
         while !taken.by.is_empty() {
-            taken = self.fewer.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            taken = match left {
+                Some(Duration::ZERO) => return,
+                Some(left) => self.fewer.wait_timeout(taken, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.fewer.wait(taken).unwrap_or_else(PoisonError::into_inner),
+            };
         }
+    }
+
+    /// The copies that programs have left behind, in any of the places.
+    pub(super) fn given_up(&self) -> GivenUp {
+        self.given_up.clone()
     }
 }
 
@@ -136,7 +148,6 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use super::super::copies::Copies;
     use super::*;
@@ -158,16 +169,20 @@ mod tests {
         let (first, of_program) = pair();
         let (second, _open) = pair();
         let (third, _open) = pair();
-        let _first = seats.take(3, pid(7), &first).expect("a place");
-        assert_eq!(seats.take(3, pid(7), &second).err(), Some(Refusal::Twice));
-        let other = seats.take(3, pid(8), &third).expect("a place of another process");
+        let _first = seats.take(3, pid(7), &first, None).expect("a place");
+        assert_eq!(seats.take(3, pid(7), &second, None).err(), Some(Refusal::Twice));
+        let other = seats.take(3, pid(8), &third, None).expect("a place of another process");
         drop(of_program);
-        let _second = seats.take(3, pid(7), &second).expect("the first is closed");
-        assert_eq!(seats.take(3, pid(9), &third).err(), Some(Refusal::Full));
+        let _second = seats.take(3, pid(7), &second, None).expect("the first is closed");
+        assert_eq!(seats.take(3, pid(9), &third, None).err(), Some(Refusal::Full));
         drop(other);
         let closed: Vec<_> = (0..OF_PROCESS).map(|_| pair().0).collect();
-        let _all: Vec<_> = closed.iter().map(|closed| seats.take(64, pid(9), closed).expect("a place")).collect();
-        assert_eq!(seats.take(64, pid(9), &third).err(), Some(Refusal::Twice), "no more before one is taken down");
+        let _all: Vec<_> = closed.iter().map(|closed| seats.take(64, pid(9), closed, None).expect("a place")).collect();
+        assert_eq!(
+            seats.take(64, pid(9), &third, None).err(),
+            Some(Refusal::Twice),
+            "no more before one is taken down"
+        );
     }
 
     #[test]
@@ -181,15 +196,15 @@ mod tests {
             let answered = Arc::clone(&answered);
             let waits = move || {
                 let _ = answered.lock().unwrap().recv();
-                Ok(Vec::new())
+                Ok(())
             };
             assert!(copies.make(Duration::ZERO, waits).is_none());
         }
-        drop(seats.take(1, pid(7), &channel).expect("none is given up"));
+        drop(seats.take(1, pid(7), &channel, None).expect("none is given up"));
         programs.iter().for_each(Copies::give_up);
-        assert_eq!(seats.take(1, pid(7), &channel).err(), Some(Refusal::Threads));
+        assert_eq!(seats.take(1, pid(7), &channel, None).err(), Some(Refusal::Threads));
         drop(answer);
         assert!(programs.iter().all(|copies| copies.left_after(Duration::from_secs(60)) == 0));
-        drop(seats.take(1, pid(7), &channel).expect("all are at an end"));
+        drop(seats.take(1, pid(7), &channel, None).expect("all are at an end"));
     }
 }

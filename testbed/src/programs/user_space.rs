@@ -82,14 +82,34 @@ pub(super) struct Unreachable {
     pub(super) copies: usize,
 }
 
+/// The memory of a program that has said hello, as far as it can be reached.
+pub(super) struct Reached {
+    copies: Arc<Copies>,
+    pub(super) memory: Result<Arc<AddressSpace>, Refusal>,
+}
+
+impl Reached {
+    /// That of the process with this number, which may be another one than the one that said hello. The copies of it that are left behind are counted.
+    pub(super) fn of(pid: Pid, given_up: GivenUp) -> Self {
+        let copies = Arc::new(Copies::new(given_up));
+        let memory = AddressSpace::of(pid, Arc::clone(&copies)).map(Arc::new).map_err(|error| refusal(&error));
+        Self { copies, memory }
+    }
+}
+
+/// The refusal for memory that the host does not let be reached.
+fn refusal(error: &io::Error) -> Refusal {
+    if error.kind() == io::ErrorKind::OutOfMemory { Refusal::Threads } else { Refusal::Memory }
+}
+
 /// A program's memory, descriptors and addresses.
 pub(super) struct RemoteProgram {
     channel: Arc<Channel>,
     pid: Pid,
-    process: OwnedFd,
+    process: Arc<OwnedFd>,
     /// The address space that it had when it said hello: not that of a program that it becomes by exec, and gone with the last who has it.
     memory: Arc<AddressSpace>,
-    copies: Copies,
+    copies: Arc<Copies>,
     asked: Mutex<Asked>,
     answered: Condvar,
     /// Told of threads that wait for it.
@@ -101,10 +121,13 @@ impl RemoteProgram {
     ///
     /// # Errors
     /// Its memory cannot be reached.
-    pub(super) fn new(channel: Arc<Channel>, pid: Pid, hello: &Hello, given_up: GivenUp) -> Result<Self, Unreachable> {
-        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| Unreachable::default())?;
-        let copies = Copies::new(given_up);
-        let memory = AddressSpace::of(pid).ok().map(Arc::new).ok_or(Refusal::Memory);
+    pub(super) fn new(
+        channel: Arc<Channel>,
+        pid: Pid,
+        hello: &Hello,
+        Reached { copies, memory }: Reached,
+    ) -> Result<Self, Unreachable> {
+        let process = Arc::new(pidfd_open(pid, PidfdFlags::empty()).map_err(|_| Unreachable::default())?);
         let memory = match memory.and_then(|memory| check_mark(&memory, &copies, hello).map(|()| memory)) {
             Ok(memory) => memory,
             Err(why) => {
@@ -273,8 +296,8 @@ impl RemoteProgram {
         self.ask(operation, None, Some(ANSWER_LIMIT)).unwrap_or(Ok(0)).map(drop)
     }
 
-    /// Makes a copy from or to its memory, which ends the program if it takes too long.
-    fn copy(&self, act: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static) -> io::Result<Vec<u8>> {
+    /// Makes a copy from or to its memory, or of a descriptor of it, which ends the program if it takes too long.
+    fn copy<T: Send + 'static>(&self, act: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
         // Arguments of calls are copied for the program's own threads, and nobody waits for them together: their time is no part of a joint limit.
         while_waiting(self.waiting.get().map(|told| &**told), || {
             self.copies.make(ANSWER_LIMIT, act).unwrap_or_else(|| {
@@ -315,14 +338,14 @@ fn is_of_host(error: &io::Error) -> bool {
 /// # Errors
 /// [`Refusal::Memory`]; [`Refusal::Threads`] if the host has no thread for the look.
 fn check_mark(memory: &Arc<AddressSpace>, copies: &Copies, hello: &Hello) -> Result<(), Refusal> {
-    let (memory, address) = (Arc::clone(memory), hello.mark_address);
+    let (memory, address) = (memory.memory(), hello.mark_address);
     let word = copies.make(ANSWER_LIMIT, move || {
         let mut word = [0; 8];
-        memory.read(address, &mut word).map(|()| word.to_vec())
+        memory.read(address, &mut word).map(|()| word)
     });
     match word {
         Some(Ok(word)) if word == hello.mark.to_le_bytes() => Ok(()),
-        Some(Err(error)) if error.kind() == io::ErrorKind::OutOfMemory => Err(Refusal::Threads),
+        Some(Err(error)) => Err(refusal(&error)),
         _ => Err(Refusal::Memory),
     }
 }
@@ -377,14 +400,14 @@ impl UserSpace for RemoteProgram {
 
     fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
         for (part, at) in bytes.chunks(STEP).zip(steps(address)) {
-            let (pid, memory, own) = (self.pid, Arc::clone(&self.memory), part.to_vec());
+            let (pid, memory, own) = (self.pid, self.memory.memory(), part.to_vec());
             self.copy(move || {
                 // By the number of the process, which has become another program by exec, or is another process, once this memory is gone.
                 if !memory.is_there() {
                     return Err(io::Error::from_raw_os_error(libc::EFAULT));
                 }
                 let local = libc::iovec { iov_base: own.as_ptr().cast_mut().cast(), iov_len: own.len() };
-                transfer(pid, at, local, true).map(|()| Vec::new())
+                transfer(pid, at, local, true)
             })?;
         }
         Ok(())
@@ -394,7 +417,8 @@ impl UserSpace for RemoteProgram {
         if number < 0 {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
-        Ok(pidfd_getfd(&self.process, number, PidfdGetfdFlags::empty())?)
+        let process = Arc::clone(&self.process);
+        self.copy(move || Ok(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?))
     }
 
     fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
@@ -487,12 +511,13 @@ mod tests {
         let pid = Pid::from_child(child);
         let (machine, other_end) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let Reached { copies, memory } = Reached::of(pid, GivenUp::default());
         let program = RemoteProgram {
             channel: Arc::new(Channel::new(machine)),
             pid,
-            process: pidfd_open(pid, PidfdFlags::empty()).unwrap(),
-            memory: Arc::new(AddressSpace::of(pid).unwrap()),
-            copies: Copies::new(GivenUp::default()),
+            process: Arc::new(pidfd_open(pid, PidfdFlags::empty()).unwrap()),
+            memory: memory.unwrap(),
+            copies,
             asked: Mutex::default(),
             answered: Condvar::new(),
             waiting: OnceLock::new(),
