@@ -120,16 +120,18 @@ pub struct MapCall {
     pub from: usize,
 }
 
-/// Memory of a device that is mapped no more, at addresses that nothing else has got.
+/// Memory of a device that a driver has mapped, or has unmapped, at addresses that nothing else has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unmapped {
+pub struct IoMapping {
     /// First address.
     pub start: usize,
     /// Bytes.
     pub len: u64,
     /// Physical address.
     pub physical: u64,
-    /// The call that has unmapped it.
+    /// True if it is mapped no more.
+    pub ended: bool,
+    /// The call that has mapped it, or that has unmapped it.
     pub by: MapCall,
 }
 
@@ -139,8 +141,8 @@ pub trait IoSpace: Send + Sync {
     fn map(&self, address: u64, len: u64, by: MapCall) -> Option<usize>;
     /// Ends a mapping; false if there is none at this address.
     fn unmap(&self, address: usize, by: MapCall) -> bool;
-    /// The mapping that was at an address before it was unmapped.
-    fn unmapped_at(&self, address: usize) -> Option<Unmapped>;
+    /// The mapping that was at an address before it was unmapped, or beside whose pages the address lies.
+    fn mapping_near(&self, address: usize) -> Option<IoMapping>;
 }
 
 /// The state that the kernel services keep of one driver.
@@ -328,9 +330,9 @@ impl Driver {
         self.io_spaces.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The memory of its devices that was at an address before it was unmapped.
-    pub fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
-        self.io_spaces().iter().find_map(|space| space.unmapped_at(address))
+    /// The memory of its devices that was at an address before it was unmapped, or is mapped beside it.
+    pub fn mapping_near(&self, address: usize) -> Option<IoMapping> {
+        self.io_spaces().iter().find_map(|space| space.mapping_near(address))
     }
 
     /// The executive resources that it has initialised.

@@ -6,7 +6,7 @@ use wddm_ddi::types::KIRQL;
 
 use crate::bugcheck::Bugcheck;
 use crate::bus::trap;
-use crate::driver::{Driver, Unmapped};
+use crate::driver::{Driver, IoMapping};
 use crate::fault::{Access, Cause, Fault, guarded};
 use crate::lent;
 use crate::pool::Owned;
@@ -69,7 +69,7 @@ pub(crate) fn record(fault: &Fault, driver: &Driver, level: KIRQL) -> Option<EXC
                 || access == Access::Execute
                 || driver.pool().fault_at(address).is_some()
                 || driver.contiguous().fault_at(address).is_some()
-                || driver.unmapped_at(address).is_some();
+                || driver.mapping_near(address).is_some();
             let arguments = [access.parameter() as usize, address];
             (of_user && !known && level < DISPATCH_LEVEL).then(|| exception(STATUS_ACCESS_VIOLATION, &arguments))?
         }
@@ -188,11 +188,17 @@ impl Touch {
             let what = if near.by.is_none() { "freed" } else { "asked for" };
             return format!("{near}{}", place(what, near.from));
         }
-        if let Some(Unmapped { start, len, physical, by }) = driver.unmapped_at(self.address) {
+        if let Some(IoMapping { start, len, physical, ended, by }) = driver.mapping_near(self.address) {
             let place = driver.place(by.from).map_or_else(String::new, |place| format!(" in {place}"));
-            let service = by.service;
+            let (service, done) = (by.service, if ended { "unmapped" } else { "mapped" });
+            let end = start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
+            let beside = match self.address {
+                at if at < start => format!("{} bytes before", start - at),
+                at if at >= end => format!("{} bytes behind", at - end),
+                _ => "in".to_owned(),
+            };
             return format!(
-                "in {len:#x} bytes of device memory at {start:#x}, of physical address {physical:#x}, which {service} has unmapped{place}"
+                "{beside} {len:#x} bytes of device memory at {start:#x}, of physical address {physical:#x}, which {service} has {done}{place}"
             );
         }
         if trap::is_reserved(self.address) {

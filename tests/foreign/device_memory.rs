@@ -80,6 +80,31 @@ pub(crate) const MEMORY_MISTAKES: &[(&str, &str, &str, &[&str])] = &[
         ],
     ),
     (
+        "memory-of-the-device-overrun",
+        "",
+        "struct adapter *toy = context; volatile ULONG *mapped = MmMapIoSpace(toy->memory, 4096, MmNonCached); mapped[1026] = 7;",
+        &[
+            "0x50 (0x",
+            "write to 0x",
+            "8 bytes behind 0x1000 bytes of device memory at 0x",
+            "of physical address 0x",
+            "which MmMapIoSpace has mapped in toy",
+            "by driver toy, in DxgkDdiStopDevice",
+            "stop_device",
+        ],
+    ),
+    (
+        "memory-of-the-device-used-beside-what-was-unmapped",
+        "",
+        "struct adapter *toy = context; volatile ULONG *mapped = MmMapIoSpace(toy->memory, 16, MmNonCached); MmUnmapIoSpace((PVOID)mapped, 16); (void)mapped[5];",
+        &[
+            "0x50 (0x",
+            "read of 0x",
+            "4 bytes behind 0x10 bytes of device memory at 0x",
+            "which MmUnmapIoSpace has unmapped in toy",
+        ],
+    ),
+    (
         "registers-used-after-they-were-unmapped",
         "",
         "struct adapter *toy = context; toy->interface.DxgkCbUnmapMemory(toy->handle, (PVOID)toy->registers);",

@@ -21,7 +21,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use nt::driver::{IoSpace, MapCall, Unmapped};
+use nt::driver::{IoMapping, IoSpace, MapCall};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::status::NTSTATUS;
@@ -82,8 +82,8 @@ impl IoSpace for Port {
         self.links.iter().any(|link| link.resources.unmap(address, by))
     }
 
-    fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
-        self.links.iter().find_map(|link| link.resources.unmapped_at(address))
+    fn mapping_near(&self, address: usize) -> Option<IoMapping> {
+        self.links.iter().find_map(|link| link.resources.mapping_near(address))
     }
 }
 

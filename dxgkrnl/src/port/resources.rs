@@ -18,7 +18,7 @@ use crate::bar_place::BarPlace;
 use crate::rank;
 use nt::bus::Bar;
 use nt::bus::trap::{FunctionMapping, TrapRange};
-use nt::driver::{MapCall, Unmapped};
+use nt::driver::{IoMapping, MapCall};
 use nt::page::PAGE_SIZE;
 use nt::pci::{BarWindow, Function};
 use nt::ram::{Pages, map_shared, punch, replace_shared};
@@ -201,7 +201,7 @@ pub(crate) struct Resources {
     function: Arc<Function>,
     views: Vec<Arc<View>>,
     mappings: Mutex<Vec<Mapping>, rank::ResourceMappings>,
-    unmapped: Mutex<VecDeque<(Unmapped, Memory)>, Innermost>,
+    unmapped: Mutex<VecDeque<(IoMapping, Memory)>, Innermost>,
     contiguous: Mutex<HashMap<usize, Pages>>,
 }
 
@@ -367,7 +367,7 @@ impl Resources {
             Memory::Trap(range) => range.end(),
         }
         let mut unmapped = lock(&self.unmapped);
-        unmapped.push_back((Unmapped { start: base, len, physical, by }, memory));
+        unmapped.push_back((IoMapping { start: base, len, physical, ended: true, by }, memory));
         let oldest = if unmapped.len() > UNMAPPED_MAX { unmapped.pop_front() } else { None };
         drop(unmapped);
         drop(oldest);
@@ -380,11 +380,20 @@ impl Resources {
         drop(unmapped);
     }
 
-    /// The mapping that was at an address before it was unmapped.
-    pub(crate) fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
-        let unmapped = lock(&self.unmapped);
-        let known = unmapped.iter().map(|(known, _)| *known);
-        known.rev().find(|known| address.checked_sub(known.start).is_some_and(|offset| (offset as u64) < known.len))
+    /// The mapping that was at an address before it was unmapped, or in or beside whose pages the address lies: of those that have pages without access around them.
+    pub(crate) fn mapping_near(&self, address: usize) -> Option<IoMapping> {
+        // A driver may fault while the system has a lock.
+        let (unmapped, mappings) = (self.unmapped.try_lock()?, self.mappings.try_lock()?);
+        let ended = unmapped.iter().rev().map(|(known, memory)| (*known, memory));
+        let live = mappings.iter().map(|mapping| {
+            let &Mapping { base, len, physical, by, ref memory } = mapping;
+            (IoMapping { start: base, len, physical, ended: false, by }, memory)
+        });
+        let known: Vec<_> = ended.chain(live).collect();
+        let inside = known.iter().find(|(known, _)| known.ended && is_near(known, address, 0));
+        let guarded = |memory: &Memory| matches!(memory, Memory::Window(..));
+        let beside = || known.iter().find(|(known, memory)| guarded(memory) && is_near(known, address, PAGE_SIZE));
+        inside.or_else(beside).map(|(known, _)| *known)
     }
 
     /// Keeps pages for the driver and names them by a handle.
@@ -405,4 +414,15 @@ impl Resources {
         let left = |&Mapping { len, physical, by, .. }: &Mapping| LeftMapping { len, physical, by };
         (lock(&self.mappings).iter().map(left).collect(), lock(&self.contiguous).len())
     }
+}
+
+/// True if an address lies in the pages of a mapping, or up to `beside` bytes before or behind them.
+fn is_near(mapping: &IoMapping, address: usize, beside: u64) -> bool {
+    let (start, at) = (mapping.start as u64, address as u64);
+    let first = (start - start % PAGE_SIZE).saturating_sub(beside);
+    let end = start
+        .saturating_add(mapping.len)
+        .checked_next_multiple_of(PAGE_SIZE)
+        .map_or(u64::MAX, |end| end.saturating_add(beside));
+    (first..end).contains(&at)
 }

@@ -85,7 +85,8 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        drop(lock(&self.function).take());
+        // The last who has it may hold the lock of its view, which is as far inside as that of this one.
+        drop(self.function.get_mut().take());
         let reserved = (self.len() + 2 * PAGE_SIZE) as usize;
         // SAFETY: the mapping was made with this address and size, and nobody uses it any more.
         unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(self.base), reserved) };

@@ -59,7 +59,8 @@ extern "win64" fn mm_unmap_io_space(base: *mut c_void, _bytes: usize) {
         if driver.io_spaces().iter().any(|space| space.unmap(base.addr(), by)) {
             return Ok(());
         }
-        let before = driver.unmapped_at(base.addr()).map_or_else(String::new, |known| {
+        let known = driver.mapping_near(base.addr()).filter(|known| known.ended && known.start == base.addr());
+        let before = known.map_or_else(String::new, |known| {
             let place = driver.place(known.by.from).map_or_else(String::new, |place| format!(" in {place}"));
             format!(": {} has unmapped it{place}", known.by.service)
         });
@@ -75,7 +76,7 @@ mod tests {
     use std::sync::{Arc, Weak};
 
     use super::*;
-    use crate::driver::{Driver, IoSpace, Unmapped};
+    use crate::driver::{Driver, IoMapping, IoSpace};
     use crate::driver_call;
     use crate::lock::{Innermost, Mutex};
 
@@ -100,9 +101,9 @@ mod tests {
             known
         }
 
-        fn unmapped_at(&self, address: usize) -> Option<Unmapped> {
+        fn mapping_near(&self, address: usize) -> Option<IoMapping> {
             let by = MapCall { service: "MmUnmapIoSpace", from: 0 };
-            (address == 0x9000).then_some(Unmapped { start: 0x9000, len: 0x1000, physical: 0x1000, by })
+            (address == 0x9000).then_some(IoMapping { start: 0x9000, len: 0x1000, physical: 0x1000, ended: true, by })
         }
     }
 
