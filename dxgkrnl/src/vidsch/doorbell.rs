@@ -9,308 +9,26 @@
 //! followed by a load that finds the new status. To give one, the page is rotated first.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use nt::lock::{Mutex, MutexGuard, lock};
+use nt::lock::{MutexGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use super::VidSch;
-use super::doorbell_memory::{DoorbellWindow, DoorbellWord, Rings};
-use super::doorbell_state::{Action, DoorbellEvent, DoorbellState, View};
-use super::hw_queue::HwQueue;
-use super::process_suspension::KeptRunning;
 use crate::bar_place::BarPlace;
-use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::refusal::{Failure, refused};
 use crate::trace::TraceKind;
-use crate::vidmm::Allocation;
-use crate::vidsch::RenderAdapter;
-use nt::page::PAGE_SIZE;
+
+use super::doorbell_state::{Action, DoorbellEvent, DoorbellState, View};
+use super::keep_running::KeptRunning;
+use super::objects::hardware::{Doorbell, OnDriver};
+use super::objects::render_adapter::RenderAdapter;
 
 /// Attempts to connect a doorbell that loses its physical doorbell again at once, before user mode is told to connect again.
 const ATTEMPTS: u32 = 4;
-/// Largest doorbell. [d3dkmddi: DXGK_USERMODESUBMISSION_CAPS]
-const SIZE_MAX: u32 = 16384;
-
-/// State of a doorbell in the driver, as far as it was told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OnDriver {
-    /// It may believe that it is connected, and must be told before it is gone. Telling it once too often is harmless.
-    Connected,
-    /// It was told that it is not, or took it away itself. What user mode has written since is found when it is told again.
-    Disconnected,
-    /// It was told when the ring came to its end.
-    Ended,
-}
-
-/// State of a doorbell towards user mode and towards the driver.
-struct Shown {
-    state: DoorbellState,
-    on_driver: OnDriver,
-}
-
-/// The doorbell of a queue for user-mode submission.
-pub(crate) struct Doorbell {
-    adapter: Arc<RenderAdapter>,
-    queue: Arc<HwQueue>,
-    system: KmdHandle,
-    kmd: KmdHandle,
-    rings: Rings,
-    primary: DoorbellWindow,
-    secondary: Option<DoorbellWindow>,
-    /// User mode only reads it.
-    status: DoorbellWord,
-    last_queued: DoorbellWord,
-    /// One thread at a time connects, disconnects or destroys; held across those DDIs. True as long as
-    /// the doorbell exists.
-    exists: Mutex<bool, rank::DoorbellExists>,
-    /// Never held across a DDI: the driver takes doorbells away from inside DxgkDdiConnectDoorbell,
-    /// of this or any other doorbell, on the same thread or another.
-    shown: Mutex<Shown, rank::DoorbellShown>,
-}
-
-/// Arguments of D3DKMTCreateDoorbell.
-pub(crate) struct Request<'a> {
-    pub(crate) ring: Arc<Allocation>,
-    pub(crate) control: Arc<Allocation>,
-    pub(crate) secondary: bool,
-    /// The queue goes on in these rings, and leaves those of the doorbell it has.
-    pub(crate) resize: bool,
-    pub(crate) private: &'a mut [u8],
-}
-
-impl VidSch {
-    /// Creates the doorbell of a queue, disconnected. With `resize` it takes the place of the queue's doorbell once that
-    /// one's ring is done; the old doorbell keeps handle and rings until it is destroyed, but connects no more.
-    /// [d3dkmddi: DXGKARG_CREATEDOORBELL]
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER for a queue of kernel-mode submission or one that has a doorbell without `resize`,
-    /// allocations that are not resident or not of the queue's device, or a secondary address where there is none;
-    /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work in the old ring does not end; no memory; what the driver answered.
-    pub(crate) fn create_doorbell(
-        &self,
-        queue: &Arc<HwQueue>,
-        mut request: Request<'_>,
-    ) -> Result<Arc<Doorbell>, Failure> {
-        let _running = self.enter()?;
-        let device = queue.context().device();
-        let _running = self.keep_running(device)?;
-        let (adapter, process) = (&device.adapter, &device.process);
-        let _making = lock(&queue.making_doorbell);
-        // They stay where they are from here on, and the driver knows them.
-        let rings = Rings::new([&request.ring, &request.control])?;
-        let caps = check_request(queue, &request)?;
-        let primary = DoorbellWindow::new(process, window_size(caps.DoorbellSizeInBytes)?)?;
-        let secondary = match request.secondary {
-            true => Some(DoorbellWindow::new(process, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
-            false => None,
-        };
-        let (memory, ram) = (process.kept.memory(), adapter.machine.ram());
-        let status = DoorbellWord::new(process, &memory.read(ram)?)?;
-        let last_queued = DoorbellWord::new(process, &memory.written(ram)?)?;
-        let old = queue.doorbell();
-        let old = old.as_deref();
-        // Nobody connects the old doorbell until the new one has its place.
-        let _quiet = old.map(Doorbell::run_dry).transpose()?;
-        let system = self.doorbells.reserve();
-        let kmd = self.create_on_driver(queue, &mut request, system)?;
-        let doorbell = Arc::new(Doorbell {
-            adapter: Arc::clone(adapter),
-            queue: Arc::clone(queue),
-            system,
-            kmd,
-            rings,
-            primary,
-            secondary,
-            status,
-            last_queued,
-            exists: Mutex::new(true),
-            shown: Mutex::new(Shown { state: DoorbellState::Disconnected, on_driver: OnDriver::Disconnected }),
-        });
-        doorbell.write_status(D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
-        // Progress goes on where it was; user mode raises this before the first work of the new ring.
-        doorbell.last_queued.get().store(queue.last_queued(), Ordering::Release);
-        self.doorbells.publish(system, &doorbell);
-        queue.add_doorbell(&doorbell);
-        if !queue.set_doorbell(&doorbell, old) {
-            doorbell.destroy();
-            let why = "the queue of hHwQueue got another doorbell meanwhile";
-            return Err(refused(STATUS_INVALID_PARAMETER, why));
-        }
-        if queue.is_destroyed() {
-            // Whoever destroys the queue waits for this.
-            queue.clear_doorbell(&doorbell);
-            doorbell.destroy();
-            return Err(STATUS_INVALID_HANDLE.into());
-        }
-        if device.error().is_some() {
-            doorbell.abort();
-        }
-        Ok(doorbell)
-    }
-
-    fn create_on_driver(
-        &self,
-        queue: &HwQueue,
-        request: &mut Request<'_>,
-        system: KmdHandle,
-    ) -> Result<KmdHandle, Failure> {
-        let mut args = DXGKARG_CREATEDOORBELL::zeroed();
-        (args.hHwQueue, args.hDoorbell) = (queue.handles().1.raw(), system.raw());
-        let mut lent = crate::ddi_buffer::LentBytes::new(request.private);
-        (args.PrivateDriverData, args.PrivateDriverDataSize) = lent.place();
-        (args.hRingBuffer, args.hRingBufferControl) = (request.ring.kmd().raw(), request.control.kmd().raw());
-        args.Flags = DXGKARG_CREATEDOORBELL_FLAGS::new().with_ResizeRingBufferOperation(request.resize);
-        let (ddi, member) = ("DxgkDdiCreateDoorbell", ("DXGKARG_CREATEDOORBELL", "hDoorbell"));
-        let status = queue.context().adapter().miniport.create_doorbell(&mut args);
-        lent.end(&self.verifier, ddi, "PrivateDriverData");
-        status.ok().and_then(|()| KmdHandle::new(args.hDoorbell).answered(system.raw(), ddi, member))
-    }
-
-    /// DxgkCbDisconnectDoorbell: the driver needs the physical doorbell. It is not reachable from user mode any more
-    /// when the call returns. Either handle of queue or doorbell names it.
-    pub(crate) fn disconnect_doorbell(&self, args: &DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS {
-        let event = match args.DisconnectReason {
-            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => DoorbellEvent::Taken,
-            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT => DoorbellEvent::Abort,
-            _ => return STATUS_INVALID_PARAMETER,
-        };
-        let queue = (!args.hHwQueue.is_null()).then(|| self.find_queue(args.hHwQueue));
-        let doorbell = (!args.hDoorbell.is_null()).then(|| self.find_doorbell(args.hDoorbell));
-        let doorbell = match (queue, doorbell) {
-            (None, Some(Some(doorbell))) => doorbell,
-            (Some(Some(queue)), Some(Some(doorbell))) if Arc::ptr_eq(doorbell.queue(), &queue) => doorbell,
-            (Some(Some(queue)), None) => match queue.doorbell() {
-                Some(doorbell) => doorbell,
-                None => return STATUS_INVALID_PARAMETER,
-            },
-            _ => return STATUS_INVALID_PARAMETER,
-        };
-        let mut shown = lock(&doorbell.shown);
-        // While it is being connected, the page that is taken may be that of an earlier connection.
-        if shown.state == DoorbellState::Connected {
-            shown.on_driver = OnDriver::Disconnected;
-        }
-        doorbell.apply(&mut shown, event);
-        STATUS_SUCCESS
-    }
-}
-
-/// Checks that a queue may have the doorbell that is asked for.
-fn check_request(queue: &HwQueue, request: &Request<'_>) -> Result<DXGK_USERMODESUBMISSION_CAPS, Failure> {
-    let device = queue.context().device();
-    let without = || refused(STATUS_NOT_SUPPORTED, "the adapter has no DXGK_FEATURE_USER_MODE_SUBMISSION enabled");
-    let caps = device.adapter.caps().user_mode_submission.ok_or_else(without)?;
-    let fits = |allocation: &Allocation| allocation.device() == device.id() && allocation.is_resident();
-    let why = if !queue.flags().UserModeSubmission() {
-        "the queue of hHwQueue was not created with Flags.UserModeSubmission"
-    } else if queue.is_destroyed() || !request.resize && queue.doorbell().is_some() {
-        "the queue of hHwQueue has a doorbell, or is destroyed"
-    } else if request.ring.id() == request.control.id() {
-        "hRingBuffer and hRingBufferControl are one allocation"
-    } else if !fits(&request.ring) || !fits(&request.control) {
-        "hRingBuffer or hRingBufferControl is of another device, or not resident"
-    } else if request.secondary && !caps.Flags.SecondaryDoorbellSupported() {
-        "Flags.RequireSecondaryCpuVA is set, and USERMODESUBMISSION_CAPS has no SecondaryDoorbellSupported"
-    } else {
-        return Ok(caps);
-    };
-    Err(refused(STATUS_INVALID_PARAMETER, why))
-}
-
-/// Bytes of the user range for a doorbell of this size.
-fn window_size(bytes: u32) -> Result<u32, Failure> {
-    if bytes == 0 || bytes > SIZE_MAX {
-        let why =
-            format!("USERMODESUBMISSION_CAPS has a doorbell of {bytes:#x} bytes, and expected are 1 to {SIZE_MAX:#x}");
-        return Err(refused(STATUS_NOT_SUPPORTED, why));
-    }
-    Ok(bytes.next_multiple_of(PAGE_SIZE as u32))
-}
-
-impl View for Doorbell {
-    fn write_status(&self, status: D3DDDI_DOORBELLSTATUS) {
-        self.status.get().store(status.0 as u64, Ordering::SeqCst);
-    }
-
-    fn hide(&self) {
-        for window in [Some(&self.primary), self.secondary.as_ref()].into_iter().flatten() {
-            if let Err(error) = window.hide() {
-                self.adapter.vidsch().broken(format!("a doorbell page could not be taken back: {error}"));
-            }
-        }
-    }
-}
 
 impl Doorbell {
-    /// The queue it belongs to.
-    pub(crate) fn queue(&self) -> &Arc<HwQueue> {
-        &self.queue
-    }
-
-    /// Our handle and the driver's.
-    pub(crate) fn handles(&self) -> (KmdHandle, KmdHandle) {
-        (self.system, self.kmd)
-    }
-
-    /// Where user mode rings, and the second place if it asked for one.
-    pub(crate) fn user_addresses(&self) -> (usize, usize) {
-        let address = |window: &DoorbellWindow| window.mapping.address();
-        (address(&self.primary), self.secondary.as_ref().map_or(0, address))
-    }
-
-    /// User-mode address of the status word.
-    pub(crate) fn user_status(&self) -> usize {
-        self.status.mapping.address()
-    }
-
-    /// User-mode address of the last-queued value.
-    pub(crate) fn user_last_queued(&self) -> usize {
-        self.last_queued.mapping.address()
-    }
-
-    /// The status word.
-    pub(crate) fn status(&self) -> u64 {
-        self.status.get().load(Ordering::Acquire)
-    }
-
-    /// The progress value that user mode queued last, as it says.
-    pub(crate) fn last_queued(&self) -> u64 {
-        self.last_queued.get().load(Ordering::Acquire)
-    }
-
-    /// State that user mode sees.
-    pub(crate) fn state(&self) -> DoorbellState {
-        lock(&self.shown).state
-    }
-
-    /// True if no physical doorbell is shown or about to be. While the process is asked to show another page, which may take its time, the answer is no.
-    pub(crate) fn is_disconnected(&self) -> bool {
-        let shown = self.shown.try_lock();
-        shown.is_some_and(|shown| matches!(shown.state, DoorbellState::Disconnected | DoorbellState::Aborted))
-    }
-
-    /// Follows the table for every event but a connection that is to be shown.
-    fn apply(&self, shown: &mut Shown, event: DoorbellEvent) -> Action {
-        let action = shown.state.apply(event, self);
-        if let Action::Hide(status) = action {
-            self.note(TraceKind::DoorbellDisconnected { queue: self.queue_id(), status: status.0 });
-        }
-        action
-    }
-
-    fn queue_id(&self) -> u64 {
-        self.queue.handles().0.raw().addr() as u64
-    }
-
-    fn note(&self, kind: TraceKind) {
-        self.adapter.miniport.events().note(self.adapter.context(), || kind);
-    }
-
     /// Connects the doorbell. Success with the status RETRY means that it was taken away again meanwhile. [d3dkmddi:
     /// DXGKARG_CONNECTDOORBELL]
     ///
@@ -437,11 +155,6 @@ impl Doorbell {
         self.adapter.vidsch().broken(format!("DxgkDdiConnectDoorbell {rule}"));
     }
 
-    /// A thread that makes a doorbell for a queue locks the old one first, whose handle is smaller.
-    fn lock_exists(&self) -> MutexGuard<'_, bool, rank::DoorbellExists> {
-        self.exists.lock_in_order(self.system.raw().addr() as u64)
-    }
-
     fn disconnect_on_driver(&self) {
         let mut args = DXGKARG_DISCONNECTDOORBELL::zeroed();
         args.hDoorbell = self.kmd.raw();
@@ -469,12 +182,6 @@ impl Doorbell {
         }
     }
 
-    /// The device is lost: user mode sees that from now on. At once, even while another thread is connecting it: that one sees
-    /// the state and undoes its part.
-    pub(crate) fn show_abort(&self) {
-        self.apply(&mut lock(&self.shown), DoorbellEvent::Abort);
-    }
-
     /// The device is lost: takes the doorbell away for good.
     pub(crate) fn abort(&self) {
         self.show_abort();
@@ -485,7 +192,7 @@ impl Doorbell {
     }
 
     /// With `exists` held.
-    fn take_away(&self, event: DoorbellEvent) {
+    pub(super) fn take_away(&self, event: DoorbellEvent) {
         let mut shown = lock(&self.shown);
         self.apply(&mut shown, event);
         if shown.on_driver == OnDriver::Connected {
@@ -515,17 +222,12 @@ impl Doorbell {
         }
     }
 
-    /// True if the queue's ring is this doorbell's, not that of one which took its place.
-    fn is_current(&self) -> bool {
-        self.queue.doorbell().is_some_and(|doorbell| core::ptr::eq(&*doorbell, self))
-    }
-
     /// Disconnects the doorbell and lets the work of its ring end. As long as the guard lives, nobody connects it.
     ///
     /// # Errors
     /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work does not end, or user mode goes on making more; STATUS_INVALID_HANDLE
     /// when it was destroyed meanwhile; the device is lost.
-    fn run_dry(&self) -> Result<MutexGuard<'_, bool, rank::DoorbellExists>, Failure> {
+    pub(super) fn run_dry(&self) -> Result<MutexGuard<'_, bool, rank::DoorbellExists>, Failure> {
         let limit = self.adapter.vidsch().timeouts.limit();
         for _ in 0..ATTEMPTS {
             self.finish();
@@ -570,28 +272,20 @@ impl Doorbell {
         args.hHwQueue = self.queue.handles().1.raw();
         self.adapter.miniport.notify_work_submission(&args).ok()
     }
+}
 
-    /// Disconnects the doorbell, waits for what was queued through it, and destroys it. Once is enough.
-    /// [user-mode-work-submission: normal process termination]
-    pub(crate) fn destroy(&self) {
-        self.finish();
-        let sch = self.adapter.vidsch();
-        if self.is_current() {
-            sch.drain(&[&self.queue]);
-        }
-        let mut exists = self.lock_exists();
-        if !core::mem::replace(&mut *exists, false) {
-            return;
-        }
-        // It may have been connected once more before the lock was taken.
-        self.take_away(DoorbellEvent::Abort);
-        let mut args = DXGKARG_DESTROYDOORBELL::zeroed();
-        args.hDoorbell = self.kmd.raw();
-        sch.must_not_fail(self.adapter.miniport.destroy_doorbell(&args));
-        // The memory manager may be holding its own lock while it takes a doorbell away.
-        drop(exists);
-        sch.doorbells.retire(self.system);
-        self.queue.clear_doorbell(self);
-        self.rings.release();
+impl RenderAdapter {
+    /// Connects a doorbell; a device in D3 is brought back to D0 first, and its contexts are resumed after it.
+    ///
+    /// # Errors
+    /// As [`Doorbell::connect`].
+    pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), Failure> {
+        let mut answer = None;
+        // Where memory of others has to be evicted for a suspended process, that takes a device in D0 whose contexts run.
+        self.wake_device(&mut || answer = doorbell.connect_if_memory());
+        answer.unwrap_or_else(|| {
+            let _inside = self.machine.gate().enter(&self.machine);
+            doorbell.connect()
+        })
     }
 }

@@ -8,11 +8,12 @@ use wddm_ddi::status::NTSTATUS;
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::refusal::Failure;
-use crate::vidmm::{AddressSpace, PagingContext, Running, Scheduler, SuspendOutcome};
+use crate::vidmm::{AddressSpace, Kept, MemoryOwner, PagingContext, Running, Scheduler, SuspendOutcome};
 
-use super::VidSch;
-use super::packet::SystemContext;
-use super::process_suspension::KeptRunning;
+use super::keep_running::KeptRunning;
+use super::objects::device::Device;
+use super::objects::packet::SystemContext;
+use super::scheduler::VidSch;
 
 impl Scheduler for VidSch {
     fn scheduler_class(&self) -> MutexGuard<'_, (), rank::SchedulingClass> {
@@ -72,3 +73,36 @@ impl PagingContext for SystemContext {
 }
 
 impl Running for KeptRunning<'_> {}
+
+impl MemoryOwner for Device {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn kmd(&self) -> KmdHandle {
+        self.kmd
+    }
+
+    fn space(&self) -> &Arc<AddressSpace> {
+        &self.process.space
+    }
+
+    fn kept(&self) -> &Arc<Kept> {
+        &self.process.kept
+    }
+
+    fn check(&self) -> Result<(), NTSTATUS> {
+        self.check()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.error().is_some()
+    }
+
+    fn keep_running(&self, suspends: bool) -> Result<Box<dyn Running + '_>, NTSTATUS> {
+        let scheduler = self.adapter.vidsch();
+        let running =
+            if suspends { scheduler.keep_running(self) } else { scheduler.keep_running_without_suspending(self) };
+        Ok(Box::new(running?))
+    }
+}

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use super::VidSch;
-use super::hw_queue::HwQueue;
-use super::running::NodeFigures;
-use super::sync_object::SyncObject;
+use super::objects::fence::SyncObject;
+use super::objects::hardware::HwQueue;
+use super::objects::running::NodeFigures;
+use super::scheduler::VidSch;
 
 /// A software queue and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,87 +1,25 @@
 //! Interrupt reports of the driver: they are checked, and change the state of the scheduler.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use nt::bugcheck::Bugcheck;
+use nt::irql::Raised;
 use nt::lock::lock;
 use wddm_ddi::km::*;
-use wddm_ddi::status::STATUS_TIMEOUT;
-use wddm_ddi::types::HANDLE;
+use wddm_ddi::nt::DISPATCH_LEVEL;
 
-use crate::rescue::Rescue;
-use crate::vidsch::{Device, DeviceError};
-use nt::bugcheck::Bugcheck;
-
-use super::VidSch;
-use super::batch;
-use super::cross_adapter;
-use super::fence::Fence;
-use super::hw_context::HwContext;
-use super::hw_queue::HwQueue;
-use super::node::{InvalidPreemption, Standing, TakenOff, Verdict};
-use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
-use super::running::Leaving;
-use super::scheduling_log;
-use super::signalled::Wanted;
-use super::timeouts::Subject;
-use super::worker::Work;
-use crate::fence::InvalidFence;
 use crate::tdr_report::TdrReason;
 
-/// Reports of interrupts that the DPC has still to handle.
-#[derive(Default)]
-pub(super) struct Pending {
-    fences: Vec<Arc<Fence>>,
-    /// Queues that signalled, and nodes of which some queue did, one bit each; their logs tell what.
-    queues: Vec<Arc<HwQueue>>,
-    logged_nodes: u64,
-    pub(super) scan_native: bool,
-    pub(super) scan_monitored: bool,
-    /// Nodes with completed packets, one bit each.
-    completed: u64,
-    suspended: Vec<Arc<HwContext>>,
-    work: Vec<Work>,
-}
-
-/// A report about a packet that is not under way.
-fn invalid_fence(report: &str, node: u32, invalid: InvalidFence) -> Bugcheck {
-    let InvalidFence { reported, last_completed, last_submitted } = invalid;
-    Bugcheck::scheduler(
-        subcode::INVALID_FENCE,
-        u64::from(reported),
-        u64::from(last_completed),
-        u64::from(last_submitted),
-        format!(
-            "{report} on node {node} with id {reported:#x}, which is not under way: {last_completed:#x} is complete \
-             and {last_submitted:#x} the last submitted"
-        ),
-    )
-}
-
-/// A report about a suspension that is not under way.
-fn invalid_suspension(context: HANDLE, fence: u64) -> Bugcheck {
-    Bugcheck::scheduler(
-        subcode::INVALID_SUSPEND_FENCE,
-        context.addr() as u64,
-        fence,
-        0,
-        format!("SUSPEND_CONTEXT_COMPLETED of {context:p} with fence {fence}, which is not under way"),
-    )
-}
-
-/// Devices that a fault of hardware queues puts into an error state, and the reset that it asks for.
-pub(super) struct FaultedDevices {
-    devices: Vec<Arc<Device>>,
-    error: DeviceError,
-    reset: Option<Work>,
-}
-
-impl FaultedDevices {
-    /// True if nothing is lost when this replaces the earlier fault `other`.
-    pub(super) fn covers(&self, other: &Self) -> bool {
-        let ids = |faulted: &Self| faulted.devices.iter().map(|device| device.id()).collect::<Vec<_>>();
-        other.reset.is_none() && ids(self) == ids(other)
-    }
-}
+use super::fences::{batch, cross_adapter};
+use super::objects::fence::Fence;
+use super::objects::hardware::HwQueue;
+use super::objects::packet_context::PacketContext;
+use super::objects::signalled::Wanted;
+use super::objects::worker::Work;
+use super::report::{self, Report, subcode};
+use super::reports::invalid_suspension;
+use super::scheduler::VidSch;
 
 impl VidSch {
     /// The adapter has ended, and nobody acts on packets and reports any more. They are dropped: the contexts and queues that they name keep the adapter, which
@@ -169,241 +107,6 @@ impl VidSch {
         Ok(())
     }
 
-    /// The scheduling log of a node is half full.
-    ///
-    /// # Errors
-    /// The node has none.
-    pub(super) fn note_scheduling_log(&self, node: u32) -> Result<(), Bugcheck> {
-        if !self.has_scheduling_log(node) {
-            return Err(scheduling_log::never_set(node));
-        }
-        lock(&self.pending).work.push(Work::SchedulingLog(node));
-        Ok(())
-    }
-
-    fn note_completed(&self, node: u32, fence: u32) -> Result<(), Bugcheck> {
-        let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
-        state
-            .state()
-            .complete(fence, Leaving::Completed)
-            .map_err(|invalid| invalid_fence("DMA_COMPLETED", node, invalid))?;
-        self.note_finished_packets(node);
-        Ok(())
-    }
-
-    /// Packets of a node are done, or came back.
-    fn note_finished_packets(&self, node: u32) {
-        let mut pending = lock(&self.pending);
-        pending.completed |= 1 << (node & 63);
-        // A packet may have written monitored fences, those of paging queues above all.
-        pending.scan_monitored = true;
-    }
-
-    fn note_preempted(&self, node: u32, preemption: u32, completed: u32) -> Result<(), Bugcheck> {
-        let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
-        let delay = self.timeouts.delay();
-        let taken_off = state.state().preempted(preemption, completed, delay).map_err(|invalid| match invalid {
-            InvalidPreemption::Fence(invalid) => invalid_fence("DMA_PREEMPTED", node, invalid),
-            InvalidPreemption::Unknown => Bugcheck::scheduler(
-                subcode::INVALID_FENCE,
-                u64::from(preemption),
-                u64::from(completed),
-                u64::from(node),
-                format!("DMA_PREEMPTED on node {node} for preemption {preemption:#x}, which is not under way"),
-            ),
-        })?;
-        match taken_off {
-            TakenOff::Nothing => {}
-            TakenOff::Done => {
-                self.rescued(Rescue::UnreportedCompletion, 1);
-                self.verifier.log(format!(
-                    "the driver did not report packet {completed:#x} of node {node} with DXGK_INTERRUPT_DMA_COMPLETED for TdrDelay: only \
-                     DXGK_INTERRUPT_DMA_PREEMPTED, when the packet was asked off the engine, called it complete"
-                ));
-            }
-            TakenOff::Standing(standing) => self.note_standing(node, &standing)?,
-        }
-        self.note_finished_packets(node);
-        Ok(())
-    }
-
-    /// A packet has had its node for TdrDelay, was taken off and is not done.
-    ///
-    /// # Errors
-    /// VIDEO_TDR_FAILURE for one that was lost more often than TdrLimitCount. [debugger: 0x116]
-    fn note_standing(&self, node: u32, standing: &Standing) -> Result<(), Bugcheck> {
-        let Standing { id, times, completed, verdict } = *standing;
-        let Some(limit) = self.timeouts.limit_of_losses() else { return Ok(()) };
-        let kind = if verdict == Verdict::Paging { "paging packet" } else { "packet" };
-        let found = format!(
-            "{kind} {id:#x} of node {node} was the oldest there for TdrDelay, and DXGK_INTERRUPT_DMA_PREEMPTED took it off with last \
-             completed {completed:#x}"
-        );
-        let lost = match verdict {
-            Verdict::Unknown => {
-                self.rescued(Rescue::RepeatedPacket, 1);
-                if times == 1 {
-                    self.verifier.log(format!(
-                        "{found}: it is long or lost, and nothing tells which, because PreemptionCaps do not say that a packet of this node runs \
-                         to its end once it was begun; it is handed over again as often as that happens"
-                    ));
-                }
-                return Ok(());
-            }
-            Verdict::NotBegun => {
-                "which a driver with D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY can do only with a packet that it has not begun"
-            }
-            Verdict::Paging => "and what DxgkDdiBuildPagingBuffer puts into one packet never takes so long",
-        };
-        if times <= limit {
-            self.rescued(Rescue::LostPacket, 1);
-            self.verifier.log(format!("{found}, {lost}: the packet was lost, and is handed over again"));
-            return Ok(());
-        }
-        let reason = format!(
-            "{found}, {lost}: it, or whatever the node was handed, was lost {times} times, which is more often than TdrLimitCount; expected is \
-             DXGK_INTERRUPT_DMA_COMPLETED with {id:#x}"
-        );
-        let parameters = [0, 0, u64::from(STATUS_TIMEOUT.0 as u32), 0];
-        Err(Bugcheck::new(Bugcheck::VIDEO_TDR_FAILURE, parameters, reason))
-    }
-
-    fn note_packet_fault(&self, fault: &PacketFault) -> Result<(), Bugcheck> {
-        let Some(state) = self.nodes.get(fault.node as usize) else { return Ok(()) };
-        let Some(fence) = fault.fence else {
-            let suspects = state.state().suspects().map(Subject::Packets);
-            let reset = suspects.and_then(|subject| self.reset_after(fault.node, subject, fault.reset()));
-            lock(&self.pending).work.extend(reset);
-            return Ok(());
-        };
-        let device = {
-            let mut state = state.state();
-            if state.fences.is_abandoned() || state.in_flight(fence).is_none() && state.is_given_up(fence) {
-                return Ok(());
-            }
-            let device = state.in_flight(fence).map(|packet| packet.device().cloned());
-            if !matches!(device, Some(None)) {
-                let invalid = |invalid| invalid_fence("DMA_PAGE_FAULTED", fault.node, invalid);
-                state.complete(fence, Leaving::Faulted).map_err(invalid)?;
-            }
-            device.flatten()
-        };
-        let Some(device) = device else {
-            return Err(Bugcheck::scheduler(
-                subcode::SYSTEM_PACKET_FAULTED,
-                u64::from(fence),
-                fault.address,
-                u64::from(fault.node),
-                format!("a system packet faulted: id {fence:#x} on node {} at {:#x}", fault.node, fault.address),
-            ));
-        };
-        let error = DeviceError::PageFault { address: fault.address, flags: fault.flags, code: fault.error };
-        self.verifier.log(format!(
-            "packet {fence:#x} of {} faulted on node {}: {} at {:#x}, level {}, error {:#x}",
-            device.process.owner(),
-            fault.node,
-            report::access(fault.flags),
-            fault.address,
-            fault.level,
-            fault.error.into_bits()
-        ));
-        device.set_error(error);
-        self.note_finished_packets(fault.node);
-        let mut pending = lock(&self.pending);
-        pending.work.push(Work::Lose(device, error));
-        pending.work.extend(self.reset_after(fault.node, Subject::Engine, fault.reset()));
-        Ok(())
-    }
-
-    /// The native fence that a report names.
-    fn reported_fence(&self, handle: HANDLE) -> Result<Arc<Fence>, Bugcheck> {
-        self.fences.get(handle).filter(|fence| fence.is_native()).ok_or_else(|| {
-            let reason = format!("NATIVE_FENCE_SIGNALED names {handle:p}, no native fence or a destroyed one");
-            Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
-        })
-    }
-
-    /// The queue that a report names.
-    fn reported_queue(&self, handle: HANDLE) -> Result<Arc<HwQueue>, Bugcheck> {
-        self.find_queue(handle).ok_or_else(|| {
-            let reason = format!("NATIVE_FENCE_SIGNALED names {handle:p}, no hardware queue or a destroyed one");
-            Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
-        })
-    }
-
-    /// A suspension is complete.
-    pub(super) fn note_suspension(&self, context: &Arc<HwContext>, fence: u64) -> Result<(), Bugcheck> {
-        if !context.suspend_completed(fence) {
-            return Err(invalid_suspension(context.handles().0.raw(), fence));
-        }
-        lock(&self.pending).suspended.push(Arc::clone(context));
-        Ok(())
-    }
-
-    /// Whom a fault of hardware queues concerns. The reset that it asks for is one of the engine as it is now.
-    pub(super) fn queues_fault(&self, fault: &QueueFault) -> Result<FaultedDevices, Bugcheck> {
-        let devices: Vec<Arc<Device>> = match fault.target {
-            FaultTarget::Queue(handle) => {
-                self.find_queue(handle).iter().map(|queue| Arc::clone(queue.context().device())).collect()
-            }
-            FaultTarget::Context(handle) => {
-                self.find_context(handle).iter().map(|context| Arc::clone(context.device())).collect()
-            }
-            FaultTarget::Process(handle) => {
-                let of_process = |context: &Arc<HwContext>| context.device().process.kmd_process.raw() == handle;
-                let mut devices: Vec<_> = self
-                    .contexts
-                    .all()
-                    .iter()
-                    .filter(|context| of_process(context))
-                    .map(|context| Arc::clone(context.device()))
-                    .collect();
-                devices.dedup_by_key(|device| device.id());
-                devices
-            }
-        };
-        if devices.is_empty() {
-            return Err(Bugcheck::new(
-                Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
-                [0; 4],
-                format!("HWQUEUE_PAGE_FAULTED names {}, which does not exist", fault.target),
-            ));
-        }
-        let error = DeviceError::PageFault { address: fault.address, flags: fault.flags, code: fault.error };
-        self.verifier.log(format!(
-            "{} faulted on node {}: {} at {:#x}, level {}, progress {}, error {:#x}",
-            fault.target,
-            fault.node,
-            report::access(fault.flags),
-            fault.address,
-            fault.level,
-            fault.fence,
-            fault.error.into_bits()
-        ));
-        let reset = self.reset_after(fault.node, Subject::Engine, fault.reset());
-        Ok(FaultedDevices { devices, error, reset })
-    }
-
-    /// Hardware queues faulted: their devices are lost.
-    pub(super) fn note_fault(&self, faulted: FaultedDevices) {
-        let FaultedDevices { devices, error, reset } = faulted;
-        let mut pending = lock(&self.pending);
-        for device in devices {
-            // From now on no thunk accepts work for it, and its state tells why.
-            device.set_error(error);
-            pending.work.push(Work::Lose(device, error));
-        }
-        pending.work.extend(reset);
-    }
-
-    /// The reset that a fault of this node asks for.
-    fn reset_after(&self, node: u32, subject: Subject, scope: Option<Scope>) -> Option<Work> {
-        Some(match scope? {
-            Scope::Engine => Work::Recover(self.timeouts.complaint_about(node, TdrReason::PageFault, subject)),
-            Scope::Adapter => Work::ResetAdapter(TdrReason::PageFault, self.timeouts.adapter_resets()),
-        })
-    }
-
     /// DxgkCbNotifyDpc: at DISPATCH_LEVEL, one at a time for an adapter.
     pub(crate) fn notify_dpc(&self) {
         self.note_set_aside();
@@ -450,5 +153,103 @@ impl VidSch {
         } else if !signalled.is_empty() {
             self.read_fence_logs(Wanted::Devices(&signalled));
         }
+    }
+
+    /// DxgkDdiResetEngine has returned: what was set aside is acted on, for which no interrupt comes any more.
+    pub(crate) fn hear_again(&self) {
+        if !lock(&self.aside).is_empty() {
+            let _raised = Raised::to(DISPATCH_LEVEL);
+            self.notify_dpc();
+        }
+    }
+
+    /// A report of an engine between its reset and its resumption. [debugger: 0x119]
+    ///
+    /// # Errors
+    /// The bugcheck that it is.
+    fn check_silence(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<(), Bugcheck> {
+        if self.timeouts.silent.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        match self.node_of_report(data).filter(|node| self.is_silent(*node)) {
+            None => Ok(()),
+            Some(node) => Err(Bugcheck::scheduler(
+                subcode::REPORT_BEFORE_RESUME,
+                u64::from(node),
+                data.InterruptType.0 as u64,
+                0,
+                format!(
+                    "interrupt type {} of node {node} between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine",
+                    data.InterruptType.0
+                ),
+            )),
+        }
+    }
+
+    /// The node that a report is about, if it is about one.
+    fn node_of_report(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Option<u32> {
+        type T = DXGK_INTERRUPT_TYPE;
+        macro_rules! node {
+            ($arm:ident) => {{
+                // SAFETY: the arm is numbers, handles and addresses, which any bytes are.
+                let arm = unsafe { &data.u.$arm };
+                (arm.NodeOrdinal, arm.EngineOrdinal)
+            }};
+        }
+        let (node, engine) = match data.InterruptType {
+            T::DXGK_INTERRUPT_DMA_COMPLETED => node!(DmaCompleted),
+            T::DXGK_INTERRUPT_DMA_PREEMPTED => node!(DmaPreempted),
+            T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => node!(DmaPageFaulted),
+            T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => node!(MonitoredFenceSignaled),
+            T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => node!(NativeFenceSignaled),
+            T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => node!(HwQueuePageFaulted),
+            T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => node!(GpuEngineTimeout),
+            T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => node!(EngineStateChange),
+            T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
+                // SAFETY: as above.
+                let context = unsafe { data.u.SuspendContextCompleted.hContext };
+                return Some(self.find_context(context)?.node());
+            }
+            _ => return None,
+        };
+        self.limits.node(data.InterruptType, node, engine).ok()
+    }
+
+    /// Bits of the nodes that must say nothing at the moment.
+    fn is_silent(&self, node: u32) -> bool {
+        self.timeouts.silent.load(Ordering::Acquire) >> (node & 63) & 1 != 0
+    }
+
+    /// Devices that have these fences open.
+    fn devices_of(fences: &[Arc<Fence>]) -> Vec<u64> {
+        let mut devices: Vec<u64> =
+            fences.iter().flat_map(|fence| fence.opened()).map(|opened| opened.device()).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// Wakes the waiters for what these queues, and the queues of these nodes, have signalled.
+    fn evaluate_logged(&self, named: &[Arc<HwQueue>], nodes: u64) {
+        self.names.of_queues.fetch_add(named.len() as u64, Ordering::Relaxed);
+        self.names.of_nodes.fetch_add(u64::from(nodes.count_ones()), Ordering::Relaxed);
+        let mut queues = named.to_vec();
+        if nodes != 0 {
+            let of_nodes = |queue: &Arc<HwQueue>| nodes >> (queue.context().node() & 63) & 1 != 0;
+            queues.extend(self.queues.all().into_iter().filter(of_nodes));
+        }
+        let handles: Vec<_> = queues.iter().map(|queue| queue.handles().0).collect();
+        let mut signalled = self.read_logs(Wanted::Queues(&handles));
+        // A queue without log, the kernel's above all, tells nothing; nor does a context of packets, which is meant where no queue is named.
+        for process in queues.iter().filter(|queue| !queue.is_logged()).filter_map(|queue| queue.progress().process()) {
+            signalled.add_process(process);
+        }
+        if nodes != 0 {
+            let of_nodes = |context: &Arc<PacketContext>| nodes >> (context.node() & 63) & 1 != 0;
+            for context in self.packet_contexts.all().into_iter().filter(of_nodes) {
+                signalled.add_process(context.device().process.id);
+            }
+        }
+        self.evaluate_read(&signalled);
     }
 }

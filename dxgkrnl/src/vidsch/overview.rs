@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use nt::lock::lock;
 
-use super::VidSch;
-use super::fence::Fence;
-use super::process_adapter::ProcessAdapter;
+use super::objects::fence::Fence;
+use super::objects::process_adapter::ProcessAdapter;
+use super::scheduler::VidSch;
 
 /// Memory, queues and other resources of one adapter that a process has at the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

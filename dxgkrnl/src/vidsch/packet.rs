@@ -1,9 +1,10 @@
 //! Packet scheduling: system contexts, and how packets of every context get to the driver.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use nt::bugcheck::Bugcheck;
 use nt::lock::{MutexGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -14,47 +15,67 @@ use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::refusal::{Failure, refused};
 use crate::vidmm::AddressSpace;
-use crate::vidsch::{DeviceError, RenderAdapter};
-use nt::bugcheck::Bugcheck;
 
-use super::VidSch;
 use super::deadline::Waiter;
-use super::node::{Next, Node, NodeState, Owner, Packet, Stood};
-use super::process_suspension::NotRunning;
+use super::not_running::NotRunning;
+use super::objects::device::DeviceError;
+use super::objects::node::{Node, NodeState};
+use super::objects::packet::{Next, Owner, Packet, SystemContext};
+use super::objects::packet_context::PacketContext;
+use super::objects::preempting::Stood;
+use super::objects::render_adapter::RenderAdapter;
+use super::objects::timeouts::POLL_INTERVAL;
+use super::objects::worker::Work;
 use super::report::subcode;
-use super::timeouts::POLL_INTERVAL;
-use super::worker::Work;
+use super::scheduler::VidSch;
 
 /// A packet that takes longer than this will never end.
 const PACKET_LIMIT: Duration = Duration::from_secs(60);
+
 /// Interval at which a thread that waits for a packet checks whether the machine has stopped.
 const STOP_CHECK: Duration = Duration::from_millis(200);
 
-/// A context of the system on one node, scheduled packet by packet.
-pub(crate) struct SystemContext {
-    adapter: Arc<RenderAdapter>,
-    node: u32,
-    kmd: KmdHandle,
-    system: KmdHandle,
-    destroyed: AtomicBool,
+impl Packet {
+    /// The packet is done, run or dropped.
+    pub(super) fn finish(&self) {
+        if let Owner::Render(context, number) = &self.owner {
+            context.note_finished(*number);
+        }
+    }
+}
+
+impl Node {
+    /// Tells contexts of packets that are done, and wakes the waiters for one.
+    pub(crate) fn announce(&self) {
+        let finished = core::mem::take(&mut self.state().finished);
+        for packet in finished {
+            packet.finish();
+        }
+        self.completed.notify_all();
+    }
+}
+
+impl PacketContext {
+    /// A packet is done, run or dropped. Takes no locks but the worker's.
+    fn note_finished(&self, number: u64) {
+        self.finished.fetch_max(number, Ordering::SeqCst);
+        if self.attention.load(Ordering::SeqCst) != 0 {
+            self.sch().worker.add(Work::AdvanceContext(Weak::clone(&self.this)));
+        }
+    }
+}
+
+impl VidSch {
+    /// Everything that was submitted counts as complete. [tdr-changes-in-windows-8]
+    pub(crate) fn abandon_packets(&self) {
+        for node in &self.nodes {
+            node.state().start_over();
+            node.announce();
+        }
+    }
 }
 
 impl SystemContext {
-    /// The scheduler of the context's adapter.
-    pub(super) fn scheduler(&self) -> &VidSch {
-        self.adapter.vidsch()
-    }
-
-    /// The node.
-    pub(crate) fn node(&self) -> u32 {
-        self.node
-    }
-
-    /// The driver's handle.
-    pub(crate) fn kmd(&self) -> KmdHandle {
-        self.kmd
-    }
-
     /// Destroys the context; its packets are complete. Once is enough.
     pub(crate) fn destroy(&self) {
         if !self.destroyed.swap(true, Ordering::AcqRel) {

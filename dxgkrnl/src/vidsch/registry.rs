@@ -22,6 +22,7 @@ pub(crate) struct Registry<T> {
 /// The next handle of any kind on any adapter: some callbacks name no adapter, and a handle of one must not be found on
 /// another.
 static NEXT: AtomicUsize = AtomicUsize::new(0xffff_9000_0000_0010);
+
 /// Distance of handle values, as of small blocks of kernel memory.
 const STEP: usize = 16;
 

@@ -4,12 +4,11 @@
 
 use std::{fmt, slice};
 
-use wddm_ddi::km::*;
-use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE};
-
 use nt::bugcheck::Bugcheck;
 use nt::driver_call::bad_pointer;
 use nt::fault::guarded;
+use wddm_ddi::km::*;
+use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE};
 
 /// Subcodes of VIDEO_SCHEDULER_INTERNAL_ERROR (its parameter 1). [debugger: 0x119]
 pub(crate) mod subcode {

@@ -4,46 +4,12 @@
 //! and of the state of the engine the reset settles, and it is dropped. The page is older than hardware queues: what is said of those
 //! outlives the reset and is said once, so it is set aside, without any effect, until the engine is heard again.
 
-use std::sync::Arc;
-
-use nt::lock::lock;
-use wddm_ddi::nt::DISPATCH_LEVEL;
-
 use nt::bugcheck::Bugcheck;
-use nt::irql::Raised;
+use nt::lock::lock;
 
-use super::VidSch;
-use super::hw_context::HwContext;
-use super::interrupt::FaultedDevices;
+use super::objects::pending::{Said, SetAside};
 use super::report::Report;
-
-/// A report about hardware queues that came while the engine was being reset; it takes effect after the reset.
-pub(super) struct SetAside {
-    node: u32,
-    said: Said,
-}
-
-enum Said {
-    /// Fences were signalled.
-    Signalled,
-    /// A suspension is complete.
-    Suspended(Arc<HwContext>, u64),
-    Faulted(FaultedDevices),
-}
-
-impl Said {
-    /// True if nothing is lost when `later` replaces this.
-    fn is_covered_by(&self, later: &Self) -> bool {
-        match (self, later) {
-            (Self::Signalled, Self::Signalled) => true,
-            (Self::Suspended(context, fence), Self::Suspended(other, later)) => {
-                Arc::ptr_eq(context, other) && fence <= later
-            }
-            (Self::Faulted(fault), Self::Faulted(later)) => later.covers(fault),
-            _ => false,
-        }
-    }
-}
+use super::scheduler::VidSch;
 
 impl VidSch {
     /// True while the engine of a node is being reset.
@@ -101,14 +67,6 @@ impl VidSch {
             if let Err(bugcheck) = noted {
                 self.verifier.raise(bugcheck);
             }
-        }
-    }
-
-    /// DxgkDdiResetEngine has returned: what was set aside is acted on, for which no interrupt comes any more.
-    pub(crate) fn hear_again(&self) {
-        if !lock(&self.aside).is_empty() {
-            let _raised = Raised::to(DISPATCH_LEVEL);
-            self.notify_dpc();
         }
     }
 }

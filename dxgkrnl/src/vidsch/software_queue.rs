@@ -5,50 +5,26 @@
 //! at once; what waited is handed over by the worker thread when the wait is over.
 //! [native-gpu-fence-objects: log buffers of kernel-mode queues; context-monitoring: GPU wait, GPU signal]
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use nt::bugcheck::Bugcheck;
 use nt::lock::lock;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
-use nt::bugcheck::Bugcheck;
-
-use super::hw_queue::HwQueue;
-use super::queue_wait::Objects;
-use super::report::subcode;
-use super::request_queue::{self, RequestQueue};
-use super::running::Leaving;
-use super::worker::Work;
 use crate::ddi_buffer::LentBytes;
 use crate::fence::Wait;
 use crate::refusal::{Failure, refused};
 
-/// A command buffer.
-pub(crate) struct Commands {
-    /// Progress value that says it is done.
-    pub(crate) progress: u64,
-    pub(crate) address: D3DGPU_VIRTUAL_ADDRESS,
-    pub(crate) size: u32,
-    pub(crate) private: Vec<u8>,
-}
-
-/// One submission; `after` of a signal is a progress value of the queue.
-type Item = request_queue::Item<Commands>;
-
-/// The software queue of one hardware queue.
-#[derive(Default)]
-pub(super) struct SoftwareQueue {
-    /// Progress values of the buffers that the driver has and that are not counted as completed yet.
-    in_flight: VecDeque<u64>,
-    held: RequestQueue<Item>,
-    /// Progress value of the last buffer that the driver has.
-    handed_over: u64,
-}
+use super::fences::reach;
+use super::objects::hardware::{Commands, HwQueue, Item, SoftwareQueue};
+use super::objects::queue_wait::Objects;
+use super::objects::running::Leaving;
+use super::objects::worker::Work;
+use super::report::subcode;
 
 impl HwQueue {
     /// Submits a command buffer. [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]
@@ -62,7 +38,7 @@ impl HwQueue {
             let why = "hHwQueue is a queue of user-mode submission, to which user mode submits by its doorbell";
             return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
-        super::check_signals(&[(Arc::clone(self.progress()), commands.progress)])?;
+        reach::check_signals(&[(Arc::clone(self.progress()), commands.progress)])?;
         let _submitting = lock(&self.submitting);
         loop {
             // Dropped before the wait below, so that the process may be suspended while the thread waits for the node: other processes may
@@ -155,11 +131,6 @@ impl HwQueue {
         self.move_on(&mut software);
         self.note_active();
         Ok(())
-    }
-
-    /// True if the wait of the first submission is met, and its end has yet to be told.
-    pub(super) fn is_about_to_move(&self) -> bool {
-        lock(&self.software_queue).held.is_about_to_move()
     }
 
     /// The wait of the first submission is over.
@@ -325,21 +296,6 @@ impl HwQueue {
                 _ => return false,
             }
         }
-    }
-
-    /// Requests of software that were ever queued.
-    pub(super) fn requests_added(&self) -> u64 {
-        lock(&self.software_queue).held.added()
-    }
-
-    /// Of those, the ones that are over.
-    pub(super) fn requests_passed(&self) -> u64 {
-        lock(&self.software_queue).held.passed()
-    }
-
-    /// Progress value at which the hardware has done everything that it has of the queue, whatever still waits in the system.
-    pub(super) fn on_hardware(&self) -> u64 {
-        if self.flags().UserModeSubmission() { self.last_queued() } else { lock(&self.software_queue).handed_over }
     }
 
     /// Drops what waits, and gives up what the queue owns: the device is lost, or nobody is left whose work it is, or the queue is gone.

@@ -8,69 +8,16 @@
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 
-use nt::lock::{Mutex, lock};
+use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::rank;
-use crate::vidmm::Update;
-use crate::vidsch::Device;
-
-use super::batch;
-use super::request_queue::RequestQueue;
-use super::sync_object::SyncObject;
-use super::{VidSch, is_met};
 use crate::fence::Wait;
 
-/// Most changes that may be queued when another request comes; it waits until there are no more.
-const QUEUED_MAX: usize = 128;
-
-/// One request.
-pub(crate) struct Request {
-    pub(crate) fence: Arc<SyncObject>,
-    /// Value that is waited for; the fence gets the next one.
-    pub(crate) value: u64,
-    /// Does not wait.
-    pub(crate) at_once: bool,
-    pub(crate) update: Update,
-}
-
-#[derive(Default)]
-struct State {
-    /// Requests that wait, and threads that wait until fewer changes are queued.
-    held: RequestQueue<Request>,
-    /// Changes that wait or are being made.
-    queued: usize,
-    /// A thread is making the first one.
-    busy: bool,
-    /// Nothing new is accepted.
-    closed: bool,
-}
-
-/// The update queue of one context.
-pub(crate) struct UpdateQueue {
-    this: Weak<Self>,
-    device: Arc<Device>,
-    /// The physical adapter whose page tables change.
-    engine: u32,
-    state: Mutex<State, rank::SubmissionQueue>,
-}
+use super::fences::batch;
+use super::objects::sync_object::is_met;
+use super::objects::update_queue::{QUEUED_MAX, Request, UpdateQueue};
 
 impl UpdateQueue {
-    /// The queue of a context of `device` on a physical adapter.
-    pub(super) fn new(device: &Arc<Device>, engine: u32) -> Arc<Self> {
-        let device = Arc::clone(device);
-        Arc::new_cyclic(|this| Self { this: Weak::clone(this), device, engine, state: Mutex::default() })
-    }
-
-    /// The physical adapter whose page tables change.
-    pub(crate) fn engine(&self) -> u32 {
-        self.engine
-    }
-
-    fn sch(&self) -> &Arc<VidSch> {
-        self.device.adapter.vidsch()
-    }
-
     /// Waits until no more is queued than may be when another request comes.
     ///
     /// # Errors
@@ -91,12 +38,6 @@ impl UpdateQueue {
         let status = space.block(None, |nap| lost().or_else(|| self.sch().pause(nap)));
         lock(&self.state).held.remove_waiter(&space);
         status.ok()
-    }
-
-    /// True if every request is made or dropped.
-    pub(crate) fn is_done(&self) -> bool {
-        let state = lock(&self.state);
-        state.held.is_empty() && !state.busy
     }
 
     /// Adds a request, and makes those that have nothing to wait for. False, and nothing is added, if too much is queued by now.
@@ -178,21 +119,6 @@ impl UpdateQueue {
         };
         if let Some(wait) = wait {
             wait.cancel();
-        }
-    }
-}
-
-impl State {
-    fn drop_held(&mut self) {
-        let dropped: usize = self.held.drain().map(|request| request.update.len()).sum();
-        self.queued -= dropped;
-        self.release_waiters();
-    }
-
-    /// Wakes the threads that wait until fewer changes are queued, if few enough are.
-    fn release_waiters(&mut self) {
-        if self.queued <= QUEUED_MAX {
-            self.held.release_waiters();
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
-use super::VidSch;
-use super::device::Device;
-use super::hw_queue::HwQueue;
-use super::packet_context::PacketContext;
+use crate::vidmm::IdlePoint;
+
+use super::objects::device::Device;
+use super::objects::hardware::HwQueue;
+use super::objects::packet_context::PacketContext;
+use super::scheduler::VidSch;
 
 /// What the queues of a device had queued at some moment: a progress value or the number of a packet, and how many requests had come to the software queue.
 pub(crate) struct WorkSnapshot {
@@ -53,5 +55,13 @@ impl VidSch {
                 .map(|context| (Arc::downgrade(context), context.last_submitted(), context.requests_added()))
                 .collect(),
         }
+    }
+}
+
+impl Device {
+    /// What its queues have queued by now, as a test for when they are beyond it.
+    pub(crate) fn idle_point(&self) -> IdlePoint {
+        let work = self.adapter.vidsch().work_of(self);
+        Arc::new(move || work.is_done())
     }
 }

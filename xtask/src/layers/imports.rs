@@ -107,24 +107,14 @@ pub(super) fn of(sources: &Path) -> Result<Imports, String> {
     let mut found = Found::default();
     for root in ["lib.rs", "main.rs"].map(|name| sources.join(name)).iter().filter(|path| path.exists()) {
         for item in parse(root)?.items {
-            if let Item::Mod(module) = &item
-                && module.content.is_none()
-                && !is_test(&module.attrs)
-            {
-                modules.insert(module.ident.to_string());
-            }
+            modules.extend(declared(&item));
             if let Item::Use(item) = &item {
                 reexports(&item.tree, None, &mut shown);
             }
             found.note(&item, "", root);
         }
     }
-    for module in &modules {
-        let file = sources.join(format!("{module}.rs"));
-        let folder = sources.join(module);
-        let file = if file.exists() { file } else { folder.join("mod.rs") };
-        walk(&file, &folder, &mut TokenPosition { top: module, depth: 0, found: &mut found })?;
-    }
+    walk_all(sources, &[], &modules, &mut found)?;
     // An item that the root shows is one of the module that it comes from.
     for import in &mut found.list {
         if let Some(module) = shown.get(&import.to).filter(|module| modules.contains(*module)) {
@@ -132,6 +122,37 @@ pub(super) fn of(sources: &Path) -> Result<Imports, String> {
         }
     }
     Ok(found.imports(modules))
+}
+
+/// The imports between the modules in the folder of a module, which its crate has at `path`. What the module itself shows of them is for others: a path from
+/// one of them to that is an import of no module.
+///
+/// # Errors
+/// As [`of`].
+pub(super) fn within(folder: &Path, path: &[&str]) -> Result<Imports, String> {
+    let mut found = Found::default();
+    let modules = parse(&folder.join("mod.rs"))?.items.iter().filter_map(declared).collect();
+    walk_all(folder, path, &modules, &mut found)?;
+    Ok(found.imports(modules))
+}
+
+/// The name of a module that an item declares, which has a file and is not for tests.
+fn declared(item: &Item) -> Option<String> {
+    match item {
+        Item::Mod(module) if module.content.is_none() && !is_test(&module.attrs) => Some(module.ident.to_string()),
+        _ => None,
+    }
+}
+
+/// Walks the modules in a folder, which is that of the crate's root or of a module that it has at `root`.
+fn walk_all(folder: &Path, root: &[&str], modules: &BTreeSet<String>, found: &mut Found) -> Result<(), String> {
+    for module in modules {
+        let file = folder.join(format!("{module}.rs"));
+        let below = folder.join(module);
+        let file = if file.exists() { file } else { below.join("mod.rs") };
+        walk(&file, &below, &mut TokenPosition { root, top: module, depth: 0, found })?;
+    }
+    Ok(())
 }
 
 /// The names that a `use` of the root brings in, and the first name of their paths.
@@ -254,7 +275,9 @@ fn last_name(ty: &Type) -> Option<&Ident> {
 
 /// Position of a token in the tree of modules.
 struct TokenPosition<'a> {
-    /// The module of the crate's root.
+    /// Path in the crate of the module whose modules are told apart; empty for the crate's root.
+    root: &'a [&'a str],
+    /// The module of that one.
     top: &'a str,
     /// Modules between that one and the one that the token is in.
     depth: usize,
@@ -326,7 +349,7 @@ fn tokens(stream: TokenStream, file: &Path, place: &mut TokenPosition<'_>) {
         at += 1;
         match token {
             TokenTree::Group(group) => self::tokens(group.stream(), file, place),
-            TokenTree::Ident(word) if word == "crate" => note(&tokens, at, file, place),
+            TokenTree::Ident(word) if word == "crate" => note_below(&tokens, at, place.root, file, place),
             TokenTree::Ident(word) if word == "super" => {
                 let mut left = place.depth;
                 while follows(&tokens, at)
@@ -341,6 +364,31 @@ fn tokens(stream: TokenStream, file: &Path, place: &mut TokenPosition<'_>) {
             }
             _ => {}
         }
+    }
+}
+
+/// Notes what stands behind `path`, which the tokens before `at` have not named yet.
+fn note_below(tokens: &[TokenTree], at: usize, path: &[&str], file: &Path, place: &mut TokenPosition<'_>) {
+    let Some((next, rest)) = path.split_first() else { return note(tokens, at, file, place) };
+    if !follows(tokens, at) {
+        return;
+    }
+    match tokens.get(at + 2) {
+        Some(TokenTree::Ident(name)) if name == next => note_below(tokens, at + 3, rest, file, place),
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
+            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+            let begins = |at: usize| {
+                at.checked_sub(1)
+                    .and_then(|before| inner.get(before))
+                    .is_none_or(|before| matches!(before, TokenTree::Punct(punct) if punct.as_char() == ','))
+            };
+            for (start, token) in inner.iter().enumerate() {
+                if begins(start) && matches!(token, TokenTree::Ident(name) if name == next) {
+                    note_below(&inner, start + 1, rest, file, place);
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -431,7 +479,8 @@ mod tests {
         let mut found = Found::default();
         let parsed = syn::parse_file(source).unwrap();
         let path = Path::new("a.rs");
-        items(&parsed.items, (path, path), &mut TokenPosition { top: "top", depth, found: &mut found }).unwrap();
+        items(&parsed.items, (path, path), &mut TokenPosition { root: &[], top: "top", depth, found: &mut found })
+            .unwrap();
         found.list.into_iter().map(|import| import.to).collect()
     }
 
@@ -440,7 +489,8 @@ mod tests {
         let mut found = Found::default();
         let parsed = syn::parse_file(source).unwrap();
         let path = Path::new("a.rs");
-        items(&parsed.items, (path, path), &mut TokenPosition { top: "top", depth, found: &mut found }).unwrap();
+        items(&parsed.items, (path, path), &mut TokenPosition { root: &[], top: "top", depth, found: &mut found })
+            .unwrap();
         found.roots.into_iter().map(|root| root.line).collect()
     }
 
@@ -471,7 +521,8 @@ mod tests {
         ] {
             let parsed = syn::parse_file(source).unwrap();
             let path = Path::new("a.rs");
-            items(&parsed.items, (path, path), &mut TokenPosition { top, depth: 0, found: &mut found }).unwrap();
+            items(&parsed.items, (path, path), &mut TokenPosition { root: &[], top, depth: 0, found: &mut found })
+                .unwrap();
         }
         let imports = found.imports(BTreeSet::new());
         assert_eq!(imports.impls.iter().map(|block| block.item.as_str()).collect::<Vec<_>>(), ["M"]);
@@ -494,6 +545,22 @@ mod tests {
         assert_eq!(imported("use super::a::B;", 1), [""; 0]);
         assert_eq!(imported("use super::super::{a, b::C};", 1), ["a", "b"]);
         assert_eq!(imported("mod inner { use super::super::a; use super::b; }", 0), ["a"]);
+    }
+
+    #[test]
+    fn inside_a_module_paths_are_found_that_lead_to_its_own() {
+        let imported = |source: &str, depth| {
+            let mut found = Found::default();
+            let parsed = syn::parse_file(source).unwrap();
+            let path = Path::new("a.rs");
+            let place = &mut TokenPosition { root: &["top", "inner"], top: "own", depth, found: &mut found };
+            items(&parsed.items, (path, path), place).unwrap();
+            found.list.into_iter().map(|import| import.to).collect::<Vec<_>>()
+        };
+        assert_eq!(imported("use crate::top::inner::a::B; use crate::top::c; use crate::inner::d;", 0), ["a"]);
+        assert_eq!(imported("use crate::{e, top::{f, inner::{a, b::C}}};", 0), ["a", "b"]);
+        assert_eq!(imported("fn f() { super::a::b(); super::super::c(); }", 0), ["a"], "the second leads outside");
+        assert_eq!(imported("use super::super::a; use super::b;", 1), ["a"]);
     }
 
     #[test]

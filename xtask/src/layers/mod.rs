@@ -1,6 +1,6 @@
 //! `cargo xtask layers`: modules import only what stands below them, types have their functions in one module, and files and functions stay readable.
 //!
-//! The order is a table, `xtask/layers.toml`: for each crate its modules from the top down, strangers to each other side by side.
+//! The order is a table, `xtask/layers.toml`: for each crate its modules from the top down, strangers to each other side by side, and the same for some folders.
 
 mod imports;
 mod sizes;
@@ -18,6 +18,8 @@ use imports::{Import, Imports, Methods};
 struct Table {
     #[serde(rename = "crate")]
     crates: Vec<Crate>,
+    #[serde(default, rename = "folder")]
+    folders: Vec<Folder>,
     sizes: sizes::Limits,
     #[serde(default, rename = "exception")]
     exceptions: Vec<sizes::Exception>,
@@ -34,6 +36,16 @@ struct Crate {
     /// Types whose functions stand in several modules.
     #[serde(default)]
     spread: Vec<Spread>,
+}
+
+/// A folder with the modules of a module, `mod.rs` among them, which keep an order of their own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Folder {
+    /// The crate's folder of sources, and the path of the module below that.
+    path: String,
+    /// As those of a crate.
+    layers: Vec<Vec<String>>,
 }
 
 /// A type with `impl` blocks outside the module that has it.
@@ -61,6 +73,17 @@ pub(crate) fn layers(root: &Path) -> Result<(), String> {
         imports_seen += imports.list.len();
         wrong.extend(known.check(&imports.modules, &imports.list));
         wrong.extend(known.strayed(&imports));
+        wrong.extend(imports.roots.iter().map(ToString::to_string));
+    }
+    for Folder { path, layers } in table.folders {
+        let Some((_, module)) = path.split_once("/src/") else {
+            wrong.push(format!("{path}: a folder with layers is one below the sources of a crate"));
+            continue;
+        };
+        let imports = imports::within(&root.join(&path), &module.split('/').collect::<Vec<_>>())?;
+        imports_seen += imports.list.len();
+        let known = Crate { sources: path, layers, spread: Vec::new() };
+        wrong.extend(known.check(&imports.modules, &imports.list));
         wrong.extend(imports.roots.iter().map(ToString::to_string));
     }
     wrong.extend(unlisted(root, &table.crates)?);
@@ -134,7 +157,7 @@ impl Crate {
                 if *from == 0 {
                     continue;
                 }
-                wrong.push(format!("{import}, which is an item of the crate's root and no module"));
+                wrong.push(format!("{import}, which is an item of the root of {} and no module", self.sources));
                 continue;
             };
             if to < from {
@@ -202,7 +225,7 @@ mod tests {
         assert_eq!(check(layers, &[("ground", "top")]), ["a.rs:1: ground imports top, which stands above it"]);
         assert_eq!(check(layers, &[("left", "right")]), ["a.rs:1: left imports right, which is a stranger to it"]);
         let of_root = check(layers, &[("left", "Item")]);
-        assert_eq!(of_root, ["a.rs:1: left imports Item, which is an item of the crate's root and no module"]);
+        assert_eq!(of_root, ["a.rs:1: left imports Item, which is an item of the root of x and no module"]);
     }
 
     #[test]
