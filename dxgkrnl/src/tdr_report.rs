@@ -125,6 +125,43 @@ impl TdrQueue {
     }
 }
 
+/// What came from the driver of an adapter in a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TdrInterrupts {
+    /// The time.
+    pub time: Duration,
+    /// Calls of DxgkDdiInterruptRoutine: messages of the function that arrived.
+    pub calls: u64,
+    /// Of those, the ones that it answered FALSE.
+    pub unclaimed: u64,
+    /// Calls of DxgkDdiDpcRoutine.
+    pub dpcs: u64,
+    /// Calls of DxgkCbNotifyInterrupt.
+    pub reports: u64,
+    /// Calls of DxgkCbNotifyDpc.
+    pub dpc_notifications: u64,
+}
+
+impl fmt::Display for TdrInterrupts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { time, calls, unclaimed, dpcs, reports, dpc_notifications } = self;
+        write!(
+            f,
+            "in the {:.1} s before: {calls} interrupts, of which DxgkDdiInterruptRoutine claimed {}, {dpcs} calls of DxgkDdiDpcRoutine, {reports} of DxgkCbNotifyInterrupt, \
+             {dpc_notifications} of DxgkCbNotifyDpc",
+            time.as_secs_f64(),
+            calls.saturating_sub(*unclaimed)
+        )?;
+        f.write_str(match (calls, calls.saturating_sub(*unclaimed), reports, dpc_notifications) {
+            (0, ..) => ": if the function has done the work, its interrupt did not arrive [pcie: MSI-X Enable, Bus Master Enable]",
+            (_, 0, ..) => ": the interrupt routine took none for its own [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]",
+            (_, _, 0, _) => ": the driver told of nothing that is done [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]",
+            (_, _, _, 0) => ": what the driver told is looked at when it calls DxgkCbNotifyDpc [d3dkmddi: DXGKCB_NOTIFY_DPC]",
+            _ => "",
+        })
+    }
+}
+
 /// One recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TdrReport {
@@ -144,6 +181,8 @@ pub struct TdrReport {
     pub live_dump: Option<u32>,
     /// Queues on the engine or adapter.
     pub queues: Vec<TdrQueue>,
+    /// What came from the driver before it began; `None` where nobody had looked before.
+    pub interrupts: Option<TdrInterrupts>,
     /// Processes that may not use the adapter any more, each with a live dump 0x142.
     pub blocked: Vec<String>,
     /// Data that DxgkDdiCollectDbgInfo wrote.
@@ -196,6 +235,9 @@ impl fmt::Display for TdrReport {
         self.list(f, "guilty", TdrFate::Guilty)?;
         self.list(f, "collateral", TdrFate::Collateral)?;
         self.list(f, "innocent", TdrFate::Innocent)?;
+        if let Some(interrupts) = self.interrupts.filter(|_| self.reason == TdrReason::EngineTimeout) {
+            writeln!(f, "  interrupts {interrupts}")?;
+        }
         for process in &self.blocked {
             writeln!(f, "  blocked    {process} caused too many timeouts (live dump 0x142)")?;
         }
@@ -233,6 +275,12 @@ mod tests {
             responsive: None,
             live_dump: Some(0x141),
             queues: vec![queue("process 4 (a)", TdrFate::Guilty, 5), queue("process 8 (b)", TdrFate::Innocent, 7)],
+            interrupts: Some(TdrInterrupts {
+                time: Duration::from_secs(4),
+                calls: 3,
+                unclaimed: 3,
+                ..TdrInterrupts::default()
+            }),
             blocked: vec!["process 4 (a)".to_owned()],
             debug_information: vec![0; 64],
             collection_failed: Some(STATUS_NO_MEMORY),
@@ -243,6 +291,8 @@ mod tests {
             "the engine was reset; other engines went on (live dump 0x141)",
             "guilty     process 4 (a): user-mode queue 0x40 on node 1, busy, 5 of 7 done",
             "innocent   process 8 (b): user-mode queue 0x40 on node 1, idle, 7 of 7 done",
+            "interrupts in the 4.0 s before: 3 interrupts, of which DxgkDdiInterruptRoutine claimed 0, 0 calls of DxgkDdiDpcRoutine",
+            "the interrupt routine took none for its own",
             "blocked    process 4 (a)",
             "64 bytes of debug information from the driver: DxgkDdiCollectDbgInfo answered STATUS_NO_MEMORY",
         ] {

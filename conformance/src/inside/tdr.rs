@@ -577,8 +577,11 @@ fn settings_decide(_: &mut Case<'_>) -> Result<(), Failure> {
         let rig = Rig::open(system.luid())?;
         let mut queue = rig.queue(NODE_COMPUTE)?;
         hang(system, &rig, &mut queue, NODE_COMPUTE)?;
+        // Windows would show why it has stopped, and no program would run any more. Here programs do, and this system's rule is that they wait for nothing.
+        let (fence, event) = (rig.fence(0)?, Event::new()?);
+        granted(rig.wait_with_event(&[fence.handle], &[1], false, Some(event.number())), "a wait with an event")?;
         time_out(system);
-        Ok(())
+        event.wait()
     })?;
     ensure_eq!(bugcheck.code, TDR_FAILURE, "{bugcheck}");
     Ok(())

@@ -36,6 +36,11 @@ impl WaitList {
         self.waits.retain(|(_, wait)| wait.outcome().is_none());
     }
 
+    /// All waits.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Wait>> {
+        self.waits.iter().map(|(_, wait)| wait)
+    }
+
     /// Takes all waits.
     pub(crate) fn take_all(&mut self) -> Vec<Arc<Wait>> {
         std::mem::take(&mut self.waits).into_iter().map(|(_, wait)| wait).collect()

@@ -86,6 +86,13 @@ impl Wait {
         }
     }
 
+    /// As [`Wait::finish`], for a wait that signals an event; others look themselves whether somebody will end them.
+    pub(crate) fn finish_event(&self, status: NTSTATUS) {
+        if matches!(self.wake, Wake::Event(..)) {
+            self.finish(status);
+        }
+    }
+
     /// The status, once the wait is over.
     pub(crate) fn outcome(&self) -> Option<NTSTATUS> {
         match self.outcome.load(Ordering::Acquire) {

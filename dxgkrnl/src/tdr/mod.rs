@@ -10,6 +10,7 @@
 mod adapter;
 mod counting;
 mod hardware;
+mod heard;
 mod packet;
 mod standing;
 mod stands;
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use nt::lock::{Mutex, MutexGuard, lock};
+use nt::lock::{Innermost, Mutex, MutexGuard, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::*;
@@ -30,7 +31,7 @@ use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
 use crate::rank;
 use crate::refusal::DriverAnswer;
 use crate::rescue::Rescue;
-use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
+use crate::tdr_report::{TdrFate, TdrInterrupts, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 use crate::vidsch::{Complaint, Device, DeviceError, HwContext, Recovery, RenderAdapter, Subject, VidSch, Waiter};
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
@@ -39,6 +40,7 @@ use nt::verifier::Verifier;
 
 use counting::Counting;
 use hardware::Uninvalidated;
+use heard::Heard;
 use watch::{SuspensionProbe, TimeoutWatch};
 
 /// Reports that are kept, newest last.
@@ -66,6 +68,8 @@ pub(crate) struct Tdr {
     counting: Counting,
     /// The DDI of a recovery that a thread is in, and since when.
     inside: Mutex<Option<(&'static str, Duration)>>,
+    /// What has come from the driver.
+    heard: Mutex<Heard, Innermost>,
     /// Times of the resets of the adapter.
     resets: Mutex<VecDeque<Duration>>,
     /// Times of the resets of each node that gave nothing up, so that everything came again.
@@ -125,6 +129,7 @@ impl Tdr {
             probes: Mutex::default(),
             counting: Counting::default(),
             inside: Mutex::new(None),
+            heard: Mutex::default(),
             resets: Mutex::default(),
             fruitless: Mutex::default(),
             uninvalidated: Mutex::default(),
@@ -270,6 +275,8 @@ impl Tdr {
             let Some(_awake) = adapter.machine.gate().enter_awake() else { return };
             let Some(mut watch) = self.watch.try_lock() else { return };
             let now = self.clock.now();
+            let counters = adapter.interrupts().counters();
+            lock(&self.heard).note(now, counters);
             let mut hung = self.watch_progress(&mut watch, now);
             // A hardware context that does not let go of its engine keeps the packets there from doing so.
             let packets = self.watch_packets(&mut watch, now);
@@ -418,6 +425,12 @@ impl Tdr {
         count > allowed && lock(&self.blocked).insert(process.to_owned())
     }
 
+    /// What has come from the driver while work stood still: for TdrDelay, and for another one in which it was to be preempted.
+    fn heard_lately(&self) -> Option<TdrInterrupts> {
+        let (counters, now) = (self.adapter().ok()?.interrupts().counters(), self.clock.now());
+        lock(&self.heard).since(now, 2 * self.settings.delay, &counters)
+    }
+
     /// The state of an engine, or of the adapter, with everybody innocent.
     fn describe(&self, sch: &VidSch, node: Option<u32>, reason: TdrReason) -> TdrReport {
         let concerned = |context: &Arc<HwContext>| node.is_none_or(|node| context.node() == node);
@@ -454,6 +467,7 @@ impl Tdr {
             responsive: None,
             live_dump: None,
             queues: queues.chain(packets).collect(),
+            interrupts: self.heard_lately(),
             blocked: Vec::new(),
             debug_information: Vec::new(),
             collection_failed: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nt::bugcheck::Bugcheck;
 use nt::lock::{Mutex, RwLock, RwLockReadGuard, lock};
-use nt::verifier::Verifier;
+use nt::verifier::{Listener, Verifier};
 use wddm_ddi::status::*;
 use wddm_ddi::types::{HANDLE, NTSTATUS};
 
@@ -82,6 +82,8 @@ pub(crate) struct VidSch {
     /// What was unfinished when the driver said that an engine is idle, by node.
     pub(super) claims: Mutex<HashMap<u32, u64>>,
     pub(super) worker: Worker<Work>,
+    /// Told when the machine stops.
+    pub(super) stop_listener: OnceLock<Arc<Listener>>,
     /// Makes page-table updates that waited.
     pub(super) updates: Worker<Weak<UpdateQueue>>,
     pub(super) residency_slices: ResidencySlices,
@@ -131,6 +133,7 @@ impl VidSch {
             bands: OnceLock::new(),
             claims: Mutex::default(),
             worker: Worker::default(),
+            stop_listener: OnceLock::new(),
             updates: Worker::default(),
             residency_slices: ResidencySlices::default(),
             fence_logs: FenceLogs::default(),

@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use nt::verifier::Listener;
 use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
 
 use crate::tdr_report::TdrReason;
@@ -19,6 +20,14 @@ impl VidSch {
     /// Starts the threads. They look at the adapter, so that its scheduler and its memory manager have to be known before.
     pub(crate) fn start_threads(self: &Arc<Self>) {
         let target = Arc::downgrade(self);
+        let told = Weak::clone(&target);
+        let stopped: Arc<Listener> = Arc::new(move || {
+            if let Some(sch) = told.upgrade() {
+                sch.worker.add(Work::EndWaits);
+            }
+        });
+        self.verifier.listen(&stopped);
+        let _ = self.stop_listener.set(stopped);
         self.worker.start("vidsch", &self.verifier, move |receive| run(&receive, &target));
         self.updates.start("vidsch-updates", &self.verifier, |receive| update_queue::run(&receive));
     }
@@ -111,6 +120,7 @@ fn do_work(sch: &Arc<VidSch>, adapter: &RenderAdapter, work: Work) {
         Work::ForgetWaits(fences) => {
             batch::remove_over(&fences.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
         }
+        Work::EndWaits => sch.end_waits_for_events(),
         Work::Other(act) => {
             let _powered = gate.enter(&adapter.machine);
             act();
@@ -119,6 +129,13 @@ fn do_work(sch: &Arc<VidSch>, adapter: &RenderAdapter, work: Work) {
 }
 
 impl VidSch {
+    /// Ends the waits that signal an event, on a machine that has stopped; a thread that waits looks for that itself. The fences of other adapters are those of their schedulers.
+    fn end_waits_for_events(&self) {
+        for fence in [true, false].into_iter().flat_map(|native| self.watched_fences(native)) {
+            fence.lock_waits().watch.list.iter().for_each(|wait| wait.finish_event(STATUS_DEVICE_REMOVED));
+        }
+    }
+
     /// Has the worker thread lose a device.
     pub(crate) fn lose_soon(&self, device: Arc<Device>, error: DeviceError) {
         self.worker.add(Work::Lose(device, error));

@@ -41,6 +41,8 @@ pub(in crate::vidsch) enum Work {
     CheckTimeSlices,
     /// A wait that was on these fences is over.
     ForgetWaits(Vec<Weak<Fence>>),
+    /// The machine has stopped: nobody signals what is waited for.
+    EndWaits,
     /// Something that whoever asked for it may not do where it is.
     Other(Box<dyn FnOnce() + Send>),
 }
