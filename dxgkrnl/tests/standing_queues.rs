@@ -161,7 +161,7 @@ fn a_submission_that_is_lost_on_a_node_that_does_other_work_is_a_finding_that_na
             "node 0",
             "DxgkDdiSubmitCommandToHwQueue",
             "progress fence has 0x0, and expected is 0x9",
-            "its submission is lost, or a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED",
+            "its submission is lost, a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED, or the hardware has never given it the engine",
             "[d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]",
         ],
     );
