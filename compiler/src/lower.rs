@@ -21,6 +21,9 @@ const PROMOTED_MAX: u32 = 64;
 /// so that values have the other half.
 const TENTATIVE_MAX: u32 = 128;
 
+/// Bytes of the accesses that are compared with an address which is computed at the beginning of the program: those of scalars, and of vectors of two and of four.
+const WIDTHS: [u64; 3] = [4, 8, 16];
+
 /// A variable in registers.
 pub(crate) struct Variable {
     id: u32,
@@ -122,6 +125,10 @@ impl<'m> Lower<'m> {
             let pointer = self.descriptor(descriptor.offset, 1, Src::Const(0), 0)?;
             if let Place::Buffer { base: Src::Reg(base), size: Src::Reg(size), .. } = pointer.place {
                 self.descriptors.insert((arguments, u64::from(descriptor.offset)), (base, size));
+                // Accesses in whatever block find these, and what none of them uses goes again.
+                for bytes in WIDTHS.into_iter().filter(|_| self.options.robust) {
+                    self.last(Src::Reg(base), Src::Reg(size), bytes)?;
+                }
             }
         }
         Ok(())

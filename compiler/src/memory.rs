@@ -31,21 +31,21 @@ impl Lower<'_> {
                     Place::Scratch(offset, constant)
                 }
             }
-            Place::Buffer { base, size, offset, constant } => {
+            Place::Buffer { base, size, address, constant } => {
                 let (base, size, constant) = (*base, *size, *constant);
                 match index.constant() {
                     Some(index) => {
                         let step = index.min(u64::from(u32::MAX)) * u64::from(stride);
                         if constant + step <= u64::from(u32::MAX) {
-                            Place::Buffer { base, size, offset: *offset, constant: constant + step }
+                            Place::Buffer { base, size, address: *address, constant: constant + step }
                         } else {
-                            let offset = self.ir.op2(I::Add, T::I64, *offset, Src::Const(step))?;
-                            Place::Buffer { base, size, offset, constant }
+                            let address = self.ir.op2(I::Add, T::I64, *address, Src::Const(step))?;
+                            Place::Buffer { base, size, address, constant }
                         }
                     }
                     None => {
-                        let offset = self.index(*offset, index, stride)?;
-                        Place::Buffer { base, size, offset, constant }
+                        let address = self.index(*address, index, stride)?;
+                        Place::Buffer { base, size, address, constant }
                     }
                 }
             }
@@ -158,7 +158,8 @@ impl Lower<'_> {
                 (first, first + 1)
             }
         };
-        let place = Place::Buffer { base: Src::Reg(base), size: Src::Reg(size), offset: Src::Const(0), constant: 0 };
+        let (base, size) = (Src::Reg(base), Src::Reg(size));
+        let place = Place::Buffer { base, size, address: base, constant: 0 };
         Ok(Pointer::new(place, ty, true))
     }
 
@@ -269,15 +270,13 @@ impl Lower<'_> {
                 let a = Some(self.ir.reg(T::I64, *address)?);
                 (Inst { a, immediate: *constant as u64, ..Inst::new(ops[0], T::None) }, always)
             }
-            Place::Buffer { base, size, offset, constant } => {
+            Place::Buffer { base, size, address, constant } => {
                 let inside = if self.options.robust {
-                    let end = self.ir.op2(I::Add, T::I64, *offset, Src::Const(constant + bytes))?;
-                    self.ir.cmp(Comparison::GeU, T::I64, *size, end)?
+                    self.is_inside((*base, *size), *address, constant + bytes)?
                 } else {
                     always
                 };
-                let mut address = self.ir.op2(I::Add, T::I64, *base, *offset)?;
-                let mut constant = *constant;
+                let (mut address, mut constant) = (*address, *constant);
                 if constant > i32::MAX as u64 {
                     address = self.ir.op2(I::Add, T::I64, address, Src::Const(constant))?;
                     constant = 0;
@@ -289,6 +288,21 @@ impl Lower<'_> {
                 return Err(malformed("an access to something that is not in memory"));
             }
         })
+    }
+
+    /// True if so many bytes from an address on lie in a buffer, of which this is the address and the size. Indices have 32 bits and only go up, so that the address is not below the buffer.
+    fn is_inside(&mut self, (base, size): (Src, Src), address: Src, bytes: u64) -> Result<Src> {
+        if address == base {
+            return self.ir.cmp(Comparison::GeU, T::I64, size, Src::Const(bytes));
+        }
+        let last = self.last(base, size, bytes)?;
+        self.ir.cmp(Comparison::Le, T::I64, address, last)
+    }
+
+    /// The last address from which on a buffer has so many bytes, as a signed number: where it has not so many at all it is less than the address of the buffer, and than zero where that is zero.
+    pub(crate) fn last(&mut self, base: Src, size: Src, bytes: u64) -> Result<Src> {
+        let end = self.ir.op2(I::Add, T::I64, base, size)?;
+        self.ir.op2(I::Sub, T::I64, end, Src::Const(bytes))
     }
 
     /// Loads scalars that follow one another.

@@ -52,7 +52,8 @@ pub(crate) fn is_of_masks(instruction: &Instruction) -> bool {
     instruction.ty == Type::B1 && matches!(instruction.op, Op::Mov | Op::And | Op::Or | Op::Xor | Op::Not)
 }
 
-fn kind(instruction: &Instruction, has_fma: bool) -> Kind {
+/// The kind of an instruction.
+pub(crate) fn kind(instruction: &Instruction, has_fma: bool) -> Kind {
     match instruction.op {
         Op::Load | Op::Store | Op::LoadShared | Op::StoreShared | Op::LoadScratch | Op::StoreScratch => Kind::Memory,
         Op::If | Op::Else | Op::EndIf | Op::Loop | Op::Break | Op::BreakIf | Op::Continue | Op::ContinueIf => {

@@ -87,6 +87,7 @@ impl Emitter<'_, '_> {
             Op::If => {
                 let set = self.predicate(instruction.a);
                 let taken = self.b.ins().band(set, active);
+                self.without_block(at, [active, taken]);
                 let other = self.b.ins().band_not(active, set);
                 self.push(FrameKind::If, [active, other, zero], give_up);
                 let target = self.label(target);

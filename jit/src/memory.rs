@@ -1,8 +1,8 @@
 //! Loads and stores: of all lanes at once where their addresses follow one another or are one, otherwise lane by lane. In either case every address is translated before a register or a byte of
 //! memory changes; one that is misaligned, out of range or not among the [`Pages`](crate::Pages) leaves the whole instruction to the interpreter.
 
-use crate::block::extent;
-use crate::emitter::{ACTIVE, Emitter, LOADS, STORES};
+use crate::block::{Kind, extent, kind};
+use crate::emitter::{ACTIVE, BUDGET, Emitter, LOADS, STORES};
 use crate::files::{DOUBLE, WORD};
 use crate::lanes::{cast, registers, shuffle_words};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
@@ -50,6 +50,10 @@ impl Access {
         if self.format.is_double() { DOUBLE } else { WORD }
     }
 
+    fn of_wide(&self) -> wide::Access {
+        wide::Access { space: self.space, store: self.store, format: self.format }
+    }
+
     fn elements(&self) -> impl Iterator<Item = i32> + use<> {
         0..self.format.registers() as i32
     }
@@ -58,12 +62,46 @@ impl Access {
 impl Emitter<'_, '_> {
     /// Executes a load or store.
     pub(crate) fn memory(&mut self, at: u32, instruction: &Instruction) {
-        let access = Access::of(self, instruction);
         let next = self.label(at + 1);
         let give_up = self.give_up(at);
+        self.make(instruction, (next, give_up));
+    }
+
+    /// At an IF with nothing in it but a load or store that there is one function for, such as the bounds of a buffer have: where the condition holds for all lanes, which have got `taken`, the access is made
+    /// without a block around it. Where it does not, or the budget ends before END_IF, or the access is not made, nothing has changed, and the code goes on behind.
+    pub(crate) fn without_block(&mut self, at: u32, [active, taken]: [Value; 2]) {
+        let kernel = self.kernel;
+        let Some([instruction, end]) = kernel.code().get(at as usize + 1..).and_then(<[_]>::first_chunk) else {
+            return;
+        };
+        let is_access = matches!(kind(instruction, true), Kind::Memory) && end.op == Op::EndIf;
+        if self.wide.is_none() || !is_access || !Access::of(self, instruction).of_wide().has_code() {
+            return;
+        }
+        let [some, whole, made, block] = [0; 4].map(|_| self.b.create_block());
+        self.b.ins().brif(taken, some, &[], block, &[]);
+        self.b.switch_to_block(some);
+        let budget = self.field(BUDGET);
+        let is_enough = self.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThanOrEqual, budget, 2);
+        let is_all = self.b.ins().icmp(IntCC::Equal, taken, active);
+        let both = self.b.ins().band(is_all, is_enough);
+        self.b.ins().brif(both, whole, &[], block, &[]);
+        self.b.switch_to_block(whole);
+        self.make(instruction, (made, block));
+        self.b.switch_to_block(made);
+        let left = self.b.ins().iadd_imm_s(budget, -2);
+        self.set_field(BUDGET, left);
+        let behind = self.label(at + 3);
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(block);
+    }
+
+    /// Makes an access and goes to `next`, or leaves everything as it is and goes to `give_up`.
+    fn make(&mut self, instruction: &Instruction, (next, give_up): (Block, Block)) {
+        let access = Access::of(self, instruction);
         let active = self.field(ACTIVE);
         let (done, apart) = (self.b.create_block(), self.b.create_block());
-        let of_wide = wide::Access { space: access.space, store: access.store, format: access.format };
+        let of_wide = access.of_wide();
         let place = self.wide.as_mut().filter(|_| of_wide.has_code()).map(|wide| wide.access(of_wide));
         let row = matches!(access.format.bytes(), 4 | 8 | 16);
         if let Some(place) = place {

@@ -122,12 +122,19 @@ fn registers(seed: u64) -> (Vec<[u32; LANES]>, Vec<[u64; LANES]>, Vec<u32>) {
     (words, doubles, (0..8).map(|_| next() as u32).collect())
 }
 
+/// Constants that instructions are given: amounts of shifts within and beyond the bits of a word, and whole bytes of them; bits of signs; the smallest and the greatest of either size.
+const CONSTANTS: [u64; 12] = [0, 1, 5, 8, 24, 32, 40, 56, 63, 0x8000_0000, 1 << 63, u64::MAX];
+/// Distances in bytes that an index is multiplied by.
+const STRIDES: [u64; 5] = [0, 1, 8, 24, 0xffff_fff3];
+
 /// Every instruction that the table of operations allows, with registers 0 to 3 and sources of each kind.
 fn instructions() -> impl Iterator<Item = Instruction> {
     FORMS.iter().filter(|form| form.op as u8 > Op::Ret as u8).flat_map(|form| {
         (0..7).filter_map(Type::from_number).flat_map(move |ty| {
             (0..19).flat_map(move |modifier| {
-                [false, true].into_iter().filter_map(move |constant| {
+                let constants = CONSTANTS.map(|constant| (true, constant)).into_iter();
+                let others = STRIDES.into_iter().take(if form.immediate == Immediate::Stride { 5 } else { 1 });
+                others.map(|stride| (false, stride)).chain(constants).filter_map(move |(constant, immediate)| {
                     let mut instruction = Instruction::new(form.op, ty);
                     instruction.modifier = modifier;
                     instruction.constant = constant;
@@ -137,9 +144,9 @@ fn instructions() -> impl Iterator<Item = Instruction> {
                     [instruction.dst, instruction.a, instruction.b, instruction.c] = [0, 1, 2, 3].map(field);
                     if constant {
                         instruction.b = 0;
-                        instruction.immediate = if ty == Type::B1 { 1 } else { 5 };
-                    } else if form.immediate == Immediate::Stride {
-                        instruction.immediate = 0xffff_fff3;
+                    }
+                    if constant || form.immediate == Immediate::Stride {
+                        instruction.immediate = immediate;
                     }
                     instruction.check().is_ok().then_some(instruction)
                 })
@@ -393,6 +400,20 @@ fn what_lanes_do_together_is_compiled_and_means_the_same() {
     assert_eq!(instructions as usize, kernel.code().len() - 1);
 }
 
+/// Comparisons into more predicates than masks or vectors of any form hold, operations on all of them, and words that are chosen by them.
+fn predicates() -> String {
+    let each = |text: fn(usize) -> String| (0..20).map(text).collect::<String>();
+    let compare = each(|number| {
+        let (comparison, other) = (["lt_u", "ge", "ne", "gt"][number % 4], (number * 7 + 3) % 20);
+        format!("cmp.i32.{comparison} p{}, w{number}, w{other}\n", number + 1)
+    });
+    let choose = each(|number| {
+        let other = (number * 11 + 5) % 20;
+        format!("select.i32 w{number}, w{other}, w{number}, p{}\n", (number * 3 + 1) % 20 + 1)
+    });
+    format!("{compare}{}{choose}", chain("p", &["xor.b1", "and.b1", "or.b1"], 40))
+}
+
 /// Operations on one register after another, more than vectors of any form hold, each of which is read by later ones.
 fn chain(file: &str, ops: &[&str], count: usize) -> String {
     let line = |number: usize| {
@@ -411,6 +432,7 @@ fn a_stretch_with_more_registers_than_vectors_means_the_same() {
         chain("w", &["add.f32", "mul.f32", "xor.i32", "sub.f32"], 100),
         chain("d", &["add.i64", "xor.i64", "sub.i64"], 100),
         chain("d", &["add.f64", "mul.f64", "div.f64", "sub.f64"], 100),
+        predicates(),
         format!(
             "{}rotl.i32 w3, w4, 7\nrotl.i32 w3, w3, 16\n{}",
             chain("w", &["add.i32"], 40),

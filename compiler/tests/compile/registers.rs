@@ -1,7 +1,7 @@
 //! Local arrays, structures and matrices lie in registers where every index into them is known when the module is compiled.
 
 use campanile_compiler::{Options, compile};
-use campanile_hw::isa::{Instruction, Op, Program};
+use campanile_hw::isa::{Instruction, Op, Program, Type};
 
 use crate::bench::{as_u32, assemble, glsl, in_ssa_form, run, u32s, wgsl};
 
@@ -477,4 +477,22 @@ fn two_shifts_that_make_a_rotation_are_one() {
         let x = i.wrapping_mul(0x0123_4567) + 5;
         x.rotate_left(7).wrapping_add(x.rotate_right(3)).wrapping_add(x << 7 | x >> 24)
     });
+}
+
+#[test]
+fn an_access_in_a_loop_is_compared_with_an_address_that_is_computed_before_it() {
+    let module = wgsl(
+        "@group(0) @binding(0) var<storage, read_write> o: array<vec4<u32>>;
+        @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32) {
+            for (var k = 0u; k < 100u; k++) { o[i] += o[i + k] * k; }
+        }",
+    );
+    let code = code(&module);
+    let robust = Options::default().robust;
+    let begin = code.iter().position(|inst| inst.op == Op::Loop).expect("a loop");
+    // An index, a comparison and a condition for each of three accesses, two of which have the same address.
+    let of = |op: Op, ty: Type| code[begin..].iter().filter(|inst| inst.op == op && inst.ty == ty).count();
+    assert!(robust);
+    assert_eq!((of(Op::Index, Type::None), of(Op::Add, Type::I64), of(Op::Sub, Type::I64)), (2, 0, 0));
+    assert_eq!(of(Op::Cmp, Type::I64), 2);
 }

@@ -166,12 +166,17 @@ impl Bytes {
         self.constants.get(constant).map_or(&[], Vec::as_slice)
     }
 
+    /// Notes why there is no code; the first reason counts.
+    pub(crate) fn refuse(&mut self, reason: String) {
+        self.error = self.error.take().or(Some(reason));
+    }
+
     /// Adds an instruction; gives the places of its start and its end.
     fn encode(&mut self, instruction: &Instruction) -> (usize, usize) {
         let start = self.len;
         match self.encoder.encode(instruction, start as u64) {
             Ok(len) => self.len += len,
-            Err(error) => self.error = self.error.take().or(Some(error.to_string())),
+            Err(error) => self.refuse(error.to_string()),
         }
         (start, self.len)
     }
@@ -212,16 +217,20 @@ impl Bytes {
             code = half(code);
             source = self.whole(source);
             if code.op_code().encoding() == EncodingKind::EVEX {
-                self.error = Some(format!("{code:?} is no instruction of AVX2"));
-                return;
+                return self.refuse(format!("{code:?} is no instruction of AVX2"));
+            }
+            // Only an instruction that chooses by a vector has a mask there.
+            let kinds = code.op_code().op_kinds();
+            if with.zero || with.mask != 0 && !kinds.contains(&OpCodeOperandKind::ymm_is4) {
+                return self
+                    .refuse(format!("{code:?} of AVX2 leaves out no elements, but is given mask {}", with.mask));
             }
         }
         let mut instruction = Instruction::new();
         instruction.set_code(code);
         for (operand, kind) in (0..).zip(code.op_code().op_kinds()) {
             let Some((field, register)) = field(*kind) else {
-                self.error = Some(format!("an operand of {code:?}"));
-                return;
+                return self.refuse(format!("an operand of {code:?}"));
             };
             match (field, source) {
                 (Field::First, _) => instruction.set_op_register(operand, register + u32::from(first)),
@@ -470,5 +479,41 @@ impl Bytes {
                 .copy_from_slice(&distance);
         }
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::opcodes;
+    use super::*;
+    use campanile_hw::isa::Comparison;
+
+    #[test]
+    fn a_mask_that_an_instruction_of_avx2_cannot_have_is_an_error() {
+        let with = |form, code, mask: With| {
+            let mut bytes = Bytes::new(form);
+            bytes.vector(code, [0, 1], Source::Register(2), mask);
+            bytes.finish()
+        };
+        let zero = With { zero: true, ..With::default() };
+        assert!(with(Form::Avx512, opcodes::add(false), With::mask(3)).is_ok());
+        assert!(with(Form::Avx2, opcodes::blend(false), With::mask(3)).is_ok());
+        assert!(with(Form::Avx2, opcodes::add(false), With::default()).is_ok());
+        for mask in [With::mask(3), zero] {
+            let error = with(Form::Avx2, opcodes::add(false), mask).expect_err("all elements would be written");
+            assert!(error.contains("Vpaddd"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_constant_of_another_size_that_is_compared_as_a_double_is_an_error() {
+        let compared = |constant: &[u8]| {
+            let mut bytes = Bytes::new(Form::Avx2);
+            let constant = Source::Spread(bytes.constant(constant));
+            bytes.compare_integers((Comparison::LtU, true), [0, 1], constant, With::default());
+            bytes.finish()
+        };
+        assert!(compared(&[1; 8]).is_ok());
+        assert!(compared(&[1; 4]).expect_err("four bytes").contains("4 bytes"));
     }
 }

@@ -263,7 +263,10 @@ impl Bytes {
     fn moved(&mut self, to: u8, doubles: Source) -> Source {
         const HALF: u64 = 1 << 63;
         if let Source::Spread(number) = doubles {
-            let bytes = self.bytes_of(number).first_chunk().copied().unwrap_or_default();
+            let Some(bytes) = self.bytes_of(number).first_chunk().copied() else {
+                self.refuse(format!("constant {number} has {} bytes, no double", self.bytes_of(number).len()));
+                return doubles;
+            };
             let moved = u64::from_le_bytes(bytes) ^ HALF;
             return Source::Spread(self.constant(&moved.to_le_bytes()));
         }

@@ -21,6 +21,12 @@ pub(crate) const NARROW: Code = EVEX_Vpmovqd_ymmm256_k1z_zmm;
 /// Takes the upper half out of a vector, and puts it in.
 pub(crate) const TAKE_UPPER: Code = EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
 pub(crate) const PUT_UPPER: Code = EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
+/// Elements of two vectors, by the numbers that the elements of the first operand have before.
+pub(crate) fn pick(wide: bool) -> Code {
+    form(wide, [EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32, EVEX_Vpermi2q_zmm_k1z_zmm_zmmm512b64])
+}
+/// Quarters of two vectors, two of each.
+pub(crate) const QUARTERS: Code = EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8;
 /// The products of words.
 pub(crate) const MULTIPLY: Code = EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32;
 /// The products of the low halves of doubles.

@@ -2,6 +2,7 @@
 
 use super::access::{Access, Lane, Space};
 use super::bytes::{Bytes, Label, MaskOp, R8, RAX, RCX, RDI, RDX, RSI, Source, With};
+use super::form::Form;
 use super::opcodes;
 use crate::context::{ACTIVE, Context};
 use crate::files::{DOUBLE, WORD};
@@ -149,8 +150,10 @@ impl Access {
 
     /// Moves the data of all lanes, which lies in one piece.
     fn row(&self, code: &mut Bytes) {
-        if self.format.registers() != 1 {
-            return self.rows(code);
+        match (self.format.registers(), code.form()) {
+            (1, _) => {}
+            (_, Form::Avx512) => return self.whole_rows(code),
+            (_, Form::Avx2) => return self.rows(code),
         }
         let [free, ..] = code.form().free();
         let bytes = code.form().bytes();
@@ -163,8 +166,50 @@ impl Access {
         }
     }
 
-    /// Loads data of all lanes that lies in one piece, the elements of each lane behind one another: by vectors of 256 bits in either form, which have those of lanes that are half a vector apart in their
-    /// halves.
+    /// Loads data of all lanes that lies in one piece, the elements of each lane behind one another, by vectors of 512 bits: what is stored is as wide as what reads it next, which then need not wait.
+    fn whole_rows(&self, code: &mut Bytes) {
+        let double = self.format.is_double();
+        let (stride, size) = if double { (DOUBLE, 8) } else { (WORD, 4) };
+        let count = self.format.registers() as u8;
+        let bytes = Form::Avx512.bytes() as i32;
+        for at in (0..stride).step_by(bytes as usize) {
+            for vector in 0..count {
+                let place = Source::At(RAX, at * i32::from(count) + i32::from(vector) * bytes);
+                code.vector(opcodes::LOAD, [vector, 0], place, With::default());
+            }
+            // Of each two vectors one element of all lanes, or one behind the other in the halves of a vector.
+            for pair in 0..count / 2 {
+                for half in 0..2 {
+                    let to = 4 + pair * 2 + half;
+                    let order = Self::order(code, size, (count, half * (count / 2)));
+                    code.vector(opcodes::LOAD, [to, 0], order, With::default());
+                    let second = Source::Register(pair * 2 + 1);
+                    code.vector(opcodes::pick(double), [to, pair * 2], second, With::default());
+                }
+            }
+            for element in 0..count {
+                let mut from = 4 + element;
+                if count == 4 {
+                    from = 8 + element;
+                    let quarters = With::immediate(if element % 2 == 0 { 0x44 } else { 0xee });
+                    let [first, second] = [4, 6].map(|vector| vector + element / 2);
+                    code.vector(opcodes::QUARTERS, [from, first], Source::Register(second), quarters);
+                }
+                let to = Source::At(RDX, i32::from(element) * stride + at);
+                code.vector(opcodes::STORE, [from, 0], to, With::default());
+            }
+        }
+    }
+
+    /// The numbers of elements in two vectors whose lanes have `count` elements each: an element of all lanes, and then the next one, until a vector is full.
+    fn order(code: &mut Bytes, size: usize, (count, first): (u8, u8)) -> Source {
+        let (all, lanes) = (Form::Avx512.bytes() / size, 2 * Form::Avx512.bytes() / size / usize::from(count));
+        let number = |place: usize| (usize::from(first) + place / lanes + place % lanes * usize::from(count)) as u64;
+        let bytes: Vec<u8> = (0..all).flat_map(|place| number(place).to_le_bytes().into_iter().take(size)).collect();
+        Source::Constant(code.constant(&bytes))
+    }
+
+    /// The same by vectors of 256 bits, which have the elements of lanes that are half a vector apart in their halves.
     fn rows(&self, code: &mut Bytes) {
         let double = self.format.is_double();
         let (stride, lanes) = if double { (DOUBLE, 4) } else { (WORD, 8) };
