@@ -9,6 +9,9 @@ use crate::lower::Lower;
 use crate::types::{Scalar, Type};
 use crate::value::{Place, Pointer};
 
+/// Elements are huge of which a buffer has no more than so many: with any others, 2^32 times the strides of all arrays inside one another are less than 2^63.
+const MOST_HUGE: u32 = 8;
+
 impl Lower<'_> {
     fn advance(&mut self, place: &Place, index: Src, stride: u32) -> Result<Place> {
         let too_far = || limit("an offset of more than 4 GiB");
@@ -35,7 +38,8 @@ impl Lower<'_> {
                 let (base, size, constant) = (*base, *size, *constant);
                 match index.constant() {
                     Some(index) => {
-                        let step = index.min(u64::from(u32::MAX)) * u64::from(stride);
+                        // No buffer has so many bytes.
+                        let step = index.min(u64::from(u32::MAX)).saturating_mul(stride.into()).min(1 << 33);
                         if constant + step <= u64::from(u32::MAX) {
                             Place::Buffer { base, size, address: *address, constant: constant + step }
                         } else {
@@ -44,6 +48,11 @@ impl Lower<'_> {
                         }
                     }
                     None => {
+                        // An index that would lead beyond all addresses, and round to the first ones, leads to the first element that no buffer can have.
+                        let index = match u32::MAX / stride.max(2) + 1 {
+                            beyond @ 0..=MOST_HUGE => self.ir.op2(I::MinU, T::I32, index, Src::Const(beyond.into()))?,
+                            _ => index,
+                        };
                         let address = self.index(*address, index, stride)?;
                         Place::Buffer { base, size, address, constant }
                     }
@@ -92,7 +101,12 @@ impl Lower<'_> {
         let (ty, explicit) = (pointer.ty, pointer.explicit);
         let known = index.constant().map(|index| u32::try_from(index).unwrap_or(u32::MAX));
         let of = match known {
-            Some(known) if !matches!(self.types.get(ty)?, Type::Array { .. } | Type::Vector { .. }) => {
+            Some(known)
+                if !matches!(
+                    self.types.get(ty)?,
+                    Type::Array { .. } | Type::RuntimeArray { .. } | Type::Vector { .. }
+                ) =>
+            {
                 self.types.part(ty, known)?
             }
             _ => self.types.part(ty, 0)?,

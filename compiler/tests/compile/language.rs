@@ -2,7 +2,7 @@
 
 use campanile_compiler::{Options, compile};
 
-use crate::bench::{as_f32, as_u32, f32s, glsl, run, run_with, u32s, wgsl};
+use crate::bench::{as_f32, as_u32, assemble, f32s, glsl, run, run_with, u32s, wgsl};
 
 /// Runs `main` of a GLSL shader with 64 lanes, whose functions and body are given; `i` is the lane and `o[i]` its result.
 fn lanes(extensions: &str, functions: &str, body: &str) -> Vec<u32> {
@@ -352,4 +352,68 @@ fn continue_out_of_a_switch_that_is_left_early() {
         // An insertion of no bits leaves the value as it was.
         r.wrapping_mul(6)
     });
+}
+
+/// Elements of 2 GiB and more: the product of index and stride would be beyond all addresses, and the sum with the address of the buffer below it again. [vulkan: robustBufferAccess]
+#[test]
+fn an_index_into_huge_elements_leads_nowhere_and_not_back_into_memory() {
+    let module = |stride: u32, index: u32| {
+        assemble(&format!(
+            "OpCapability Shader
+            OpMemoryModel Logical GLSL450
+            OpEntryPoint GLCompute %main \"main\" %huge %o
+            OpExecutionMode %main LocalSize 1 1 1
+            OpDecorate %words ArrayStride 4
+            OpDecorate %elements ArrayStride {stride}
+            OpMemberDecorate %block 0 Offset 0
+            OpDecorate %block Block
+            OpDecorate %plain ArrayStride 4
+            OpMemberDecorate %output 0 Offset 0
+            OpDecorate %output Block
+            OpDecorate %huge DescriptorSet 0
+            OpDecorate %huge Binding 0
+            OpDecorate %o DescriptorSet 0
+            OpDecorate %o Binding 1
+            %void = OpTypeVoid
+            %function = OpTypeFunction %void
+            %uint = OpTypeInt 32 0
+            %zero = OpConstant %uint 0
+            %one = OpConstant %uint 1
+            %count = OpConstant %uint {count}
+            %index = OpConstant %uint {index}
+            %words = OpTypeArray %uint %count
+            %elements = OpTypeRuntimeArray %words
+            %block = OpTypeStruct %elements
+            %plain = OpTypeRuntimeArray %uint
+            %output = OpTypeStruct %plain
+            %pointer_block = OpTypePointer StorageBuffer %block
+            %pointer_output = OpTypePointer StorageBuffer %output
+            %pointer = OpTypePointer StorageBuffer %uint
+            %huge = OpVariable %pointer_block StorageBuffer
+            %o = OpVariable %pointer_output StorageBuffer
+            %main = OpFunction %void None %function
+            %label = OpLabel
+            %first = OpAccessChain %pointer %o %zero %zero
+            %read = OpLoad %uint %first
+            %known = OpAccessChain %pointer %huge %zero %index %one
+            OpStore %known %one
+            %unknown = OpAccessChain %pointer %huge %zero %read %one
+            OpStore %unknown %one
+            %taken = OpLoad %uint %unknown
+            OpStore %first %taken
+            OpReturn
+            OpFunctionEnd",
+            count = stride / 4
+        ))
+    };
+    for (stride, index) in [
+        (1 << 31, 0xffff_ffff),
+        (1 << 31, 0xc000_0000),
+        (0xffff_fffc, 0xffff_ffff),
+        (0xffff_fff0, 0x8000_0001),
+        (1 << 29, 0xffff_ffff),
+    ] {
+        let found = run(&module(stride, index), [1, 1, 1], &[], &[u32s(&[7; 64]), u32s(&[index])]);
+        assert_eq!((as_u32(&found[0]), as_u32(&found[1])), (vec![7; 64], vec![0]), "{stride:#x} {index:#x}");
+    }
 }
