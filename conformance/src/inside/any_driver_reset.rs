@@ -4,7 +4,7 @@ use dxgkrnl::{TdrOutcome, TdrReason, TdrReport};
 use wddm_ddi::status::{STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL};
 
 use super::any_driver::{PACKETS, QUEUES, Use, in_new_process};
-use crate::cases::any_driver_lab::Lab;
+use crate::cases::any_driver_lab::{Lab, SIZE, holds};
 use crate::cases::any_driver_reset::force;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
@@ -19,6 +19,9 @@ cases! { neutral inside "AnyDriver", behind "it reads the log of the driver's fu
     "AnyDriver.AdapterResetEndsHardwareQueues" needs HardwareScheduling on Boot::Fresh, "dxgkddi_resetfromtimeout":
         "Hardware queues that run and wait when the adapter is reset end with their devices, and the adapter works again, time after time."
         => ends_queues;
+    "AnyDriver.AdapterResetTakesLocalMemory" on Boot::Fresh, "thread-synchronization-and-tdr":
+        "Allocations that are in the GPU's own memory when the adapter is reset leave it before DxgkDdiRestartFromTimeout with a transfer of 0 bytes, and there is memory for those after them, time after time."
+        => takes_local_memory;
     "AnyDriver.ForcedTimeoutOfAnEngineEndsWhatHangs" needs HangingCommands on Boot::Fresh, "d3dkmt_tdrdbgctrl_escape":
         "A timeout of one engine that a test forces ends commands that do not end; their device is lost, and others go on."
         => ends_a_hang;
@@ -67,6 +70,24 @@ fn ends_queues(case: &mut Case<'_>) -> Result<(), Failure> {
 
 /// As often as TdrLimitCount lets the adapter be reset.
 fn ends(case: &Case<'_>, of: Use) -> Result<(), Failure> {
+fn takes_local_memory(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ALLOCATIONS: u32 = 3;
+    for _ in 0..3 {
+        let lab = Lab::new(case.rig()?)?;
+        let mut worker = lab.worker()?;
+        for pattern in 1..=ALLOCATIONS {
+            let memory = lab.memory(SIZE, true)?;
+            lab.fill(&mut worker, memory.address, SIZE, pattern)?;
+            holds(&lab.rig.view(memory)?, 0, SIZE, pattern, "the GPU's own memory before the reset")?;
+        }
+        reset(case, &lab)?;
+        ensure!(!lab.is_active()?, "a device with memory is not lost with the reset of its adapter");
+        granted(lab.rig.destroy(), "destroying the device")?;
+        in_new_process(case, Lab::work)?;
+    }
+    Ok(())
+}
+
     for _ in 0..3 {
         let lab = Lab::new(case.rig()?)?;
         (of.leave)(&lab)?;
