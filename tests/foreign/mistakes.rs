@@ -57,6 +57,13 @@ pub(crate) const BROKEN: &[Broken] = &[
         ],
     },
     Broken {
+        name: "fence-value-beyond",
+        old: "return emit(args, TOY_STORE, 0, args->SignalMonitoredFence.MonitoredFenceGpuVa, args->SignalMonitoredFence.MonitoredFenceValue, 8);",
+        new: "return emit(args, TOY_STORE, 0, args->SignalMonitoredFence.MonitoredFenceGpuVa, args->SignalMonitoredFence.MonitoredFenceValue + 1, 8);",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &["overshot-fence", "has a value that nobody asked for", "was 0x1, and the fence has 0x2"],
+    },
+    Broken {
         name: "wrong-segments",
         old: "info->SupportedWriteSegmentSet = wanted.local ? 1 << (SEGMENT_LOCAL - 1)",
         new: "info->SupportedWriteSegmentSet = wanted.local ? 1 << 5",
