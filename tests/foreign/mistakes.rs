@@ -251,14 +251,22 @@ pub(crate) const BROKEN: &[Broken] = &[
         new: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        if (kind == TOY_REPORT_COMPLETED)\n            \
               adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);\n        adapter->",
         case: "AnyDriver.CommandsRunInTheirOrder",
-        told: &["0x119 (0x1, 0x1, 0x1, 0x", "DMA_COMPLETED on node 0 with id 0x1, which is not under way", "toy.c:"],
+        told: &[
+            "0x119 (0x1, 0x1, 0x1, 0x",
+            "DMA_COMPLETED on node 0 with SubmissionFenceId 0x1, which is not under way",
+            "toy.c:",
+        ],
     },
     Broken {
         name: "stale-id",
         old: "data.DmaCompleted.SubmissionFenceId = number;",
         new: "data.DmaCompleted.SubmissionFenceId = number > 4 ? number - 3 : number;",
         case: "AnyDriver.CommandsRunInTheirOrder",
-        told: &["0x119 (0x1, 0x2, 0x4, 0x", "DMA_COMPLETED on node 0 with id 0x2, which is not under way", "toy.c:"],
+        told: &[
+            "0x119 (0x1, 0x2, 0x4, 0x",
+            "DMA_COMPLETED on node 0 with SubmissionFenceId 0x2, which is not under way",
+            "toy.c:",
+        ],
     },
     Broken {
         name: "unknown-node",
@@ -311,7 +319,7 @@ pub(crate) const BROKEN: &[Broken] = &[
         old: "PreemptionFenceId = number;",
         new: "PreemptionFenceId = number + 1;",
         case: "AnyDriver.PacketsOfHigherPriorityAreNotLost",
-        told: &["DMA_PREEMPTED on node 0 for preemption 0x2, which is not under way", "toy.c:"],
+        told: &["DMA_PREEMPTED on node 0 for PreemptionFenceId 0x2, which is not under way", "toy.c:"],
     },
     Broken {
         name: "no-segment",
