@@ -64,6 +64,13 @@ pub(crate) const BROKEN: &[Broken] = &[
         told: &["overshot-fence", "has a value that nobody asked for", "was 0x1, and the fence has 0x2"],
     },
     Broken {
+        name: "zeros-that-are-not-there",
+        old: "    if (!pte->Valid)\n        return 0;",
+        new: "    if (!pte->Valid || pte->Zero)\n        return 0;",
+        case: "AnyDriver.ZerosAreReadWhereTheyAreMapped",
+        told: &["the wait for the packet failed with STATUS_DEVICE_REMOVED"],
+    },
+    Broken {
         name: "wrong-segments",
         old: "info->SupportedWriteSegmentSet = wanted.local ? 1 << (SEGMENT_LOCAL - 1)",
         new: "info->SupportedWriteSegmentSet = wanted.local ? 1 << 5",
