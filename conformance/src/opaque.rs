@@ -1,7 +1,7 @@
 //! What a driver wants of user mode that the cases cannot know: private data and commands of a GPU, described by a file of a few lines.
 //!
 //! A line is a key and fields. A field is a width and a value, `u32:1`, in little-endian order; the value is a number, or the name of something that a
-//! case puts there: `size` in bytes, `target`, the GPU virtual address of memory of that size, `pattern`, a word of 32 bits, `value`, the value of a
+//! case puts there: `size` in bytes, `target`, the GPU virtual address of memory of that size, `source`, another one, `pattern`, a word of 32 bits, `value`, the value of a
 //! progress fence, `control`, the GPU virtual address of the pointers of a ring.
 //!
 //! | key | what the fields are |
@@ -12,6 +12,7 @@
 //! | `queue` | private data of a hardware queue; likewise |
 //! | `submission` | private data of a submission; likewise |
 //! | `fill` | commands that fill `size` bytes at `target` with `pattern` |
+//! | `copy` | commands that copy `size` bytes from `source` to `target`; without the line no case copies anything |
 //! | `hang` | commands that do not end; without the line no case hangs anything |
 //! | `progress` | commands that store `value` at `target`, the progress fence of a hardware queue; without the line the driver does that (RingBufferFenceRelease) |
 //! | `doorbell` | private data of a doorbell, for a ring of `size` bytes at `target` with its pointers at `control`; without the line none is passed |
@@ -24,7 +25,7 @@ use campanile_hw::packet::{self, Packet};
 use campanile_hw::private::{AllocationData, DoorbellData, MAGIC, Placement};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
-use crate::rig::fill;
+use crate::rig::{copy, fill};
 
 /// Environment variable that names the file, for programs that were given none.
 pub const VARIABLE: &str = "CAMPANILE_PRIVATE_DATA";
@@ -38,6 +39,8 @@ pub struct Values {
     pub size: u64,
     /// GPU virtual address.
     pub target: u64,
+    /// GPU virtual address that is copied from.
+    pub source: u64,
     /// A word that memory is filled with.
     pub pattern: u32,
     /// Value of a progress fence.
@@ -51,6 +54,7 @@ enum Value {
     Number(u64),
     Size,
     Target,
+    Source,
     Pattern,
     Progress,
     Control,
@@ -73,6 +77,7 @@ pub struct Described {
     submission: Fields,
     queue: Fields,
     fill: Fields,
+    copy: Option<Fields>,
     hang: Option<Fields>,
     progress: Fields,
     doorbell: Fields,
@@ -135,6 +140,7 @@ fn parse(text: &str) -> Result<Described, String> {
             "context" => described.context = fields,
             "submission" => described.submission = fields,
             "fill" => described.fill = fields,
+            "copy" => described.copy = Some(fields),
             "hang" => described.hang = Some(fields),
             "queue" => described.queue = fields,
             "progress" => described.progress = fields,
@@ -163,7 +169,7 @@ fn nodes(fields: &[Field]) -> Result<Vec<u32>, String> {
 fn field(word: &str) -> Result<Field, String> {
     let wrong = || {
         format!(
-            "`{word}` is no field, which is u8, u16, u32 or u64, a colon, and a number, size, target, pattern, value or control"
+            "`{word}` is no field, which is u8, u16, u32 or u64, a colon, and a number, size, target, source, pattern, value or control"
         )
     };
     let (width, value) = word.split_once(':').ok_or_else(wrong)?;
@@ -177,6 +183,7 @@ fn field(word: &str) -> Result<Field, String> {
     let value = match value {
         "size" => Value::Size,
         "target" => Value::Target,
+        "source" => Value::Source,
         "pattern" => Value::Pattern,
         "value" => Value::Progress,
         "control" => Value::Control,
@@ -202,6 +209,7 @@ fn bytes(fields: &[Field], values: Values) -> Vec<u8> {
             Value::Number(number) => number,
             Value::Size => values.size,
             Value::Target => values.target,
+            Value::Source => values.source,
             Value::Pattern => values.pattern.into(),
             Value::Progress => values.value,
             Value::Control => values.control,
@@ -250,6 +258,17 @@ impl Opaque {
                 packet.encode().get(..packet.size()).unwrap_or_default().to_vec()
             }
             Self::Described(described) => bytes(&described.fill, values),
+        }
+    }
+
+    /// Commands that copy memory, where there are some.
+    pub fn copy(&self, values: Values) -> Option<Vec<u8>> {
+        match self {
+            Self::Campanile => {
+                let packet = copy(values.target, values.source, u32::try_from(values.size).ok()?);
+                Some(packet.encode().get(..packet.size()).unwrap_or_default().to_vec())
+            }
+            Self::Described(described) => Some(bytes(described.copy.as_ref()?, values)),
         }
     }
 

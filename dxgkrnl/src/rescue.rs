@@ -47,11 +47,14 @@ pub enum Rescue {
     LostSubmission,
     /// DxgkDdiBuildPagingBuffer answered STATUS_SUCCESS for an operation that a GPU has to carry out, and put no command into the buffer.
     UnbuiltOperation,
+    /// The fence of a paging queue had a value beyond every one that the driver was asked to write; whoever waits for it goes on before the work is done.
+    /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE]
+    OvershotFence,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -67,6 +70,7 @@ impl Rescue {
         Self::EarlySuspension,
         Self::LostSubmission,
         Self::UnbuiltOperation,
+        Self::OvershotFence,
     ];
 
     /// The name in reports.
@@ -87,6 +91,7 @@ impl Rescue {
             Self::EarlySuspension => "early-suspension",
             Self::LostSubmission => "lost-submission",
             Self::UnbuiltOperation => "unbuilt-operation",
+            Self::OvershotFence => "overshot-fence",
         }
     }
 }

@@ -268,6 +268,7 @@ static NTSTATUS query_adapter_info(HANDLE handle, const DXGKARG_QUERYADAPTERINFO
     } else if (args->Type == DXGKQAITYPE_GPUMMUCAPS) {
         DXGK_GPUMMUCAPS *caps = args->pOutputData;
         caps->ReadOnlyMemorySupported = 1;
+        caps->ZeroInPteSupported = 1;
         caps->CacheCoherentMemorySupported = 1;
         caps->PageTableUpdateMode = DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
         caps->VirtualAddressBitCount = TOY_ADDRESS_BITS;
@@ -442,7 +443,7 @@ static UINT64 entry_of(const DXGK_PTE *pte)
     if (!pte->Valid)
         return 0;
     return (UINT64)pte->PageAddress << PAGE_SHIFT | TOY_PTE_VALID | (pte->ReadOnly ? TOY_PTE_READ_ONLY : 0) |
-           (pte->Segment == 0 ? TOY_PTE_SYSTEM : 0);
+           (pte->Segment == 0 ? TOY_PTE_SYSTEM : 0) | (pte->Zero ? TOY_PTE_ZERO : 0);
 }
 
 /* Page tables lie in BAR2, and the processor writes them there: in a directory, the places of tables, which are in BAR2 too. */

@@ -61,6 +61,7 @@
 #define TOY_PTE_VALID 1ull
 #define TOY_PTE_READ_ONLY 2ull
 #define TOY_PTE_SYSTEM 4ull
+#define TOY_PTE_ZERO 8ull /* with VALID: loads find zeros, of whatever level the entry is, and stores fault */
 #define TOY_LEVELS 3
 #define TOY_ADDRESS_BITS 39
 

@@ -200,12 +200,16 @@ class Toy:
                 if at + 8 > TOY_MEMORY:
                     raise Fault(address)
                 (entry,) = struct.unpack_from("<Q", self.memory, at)
-                if not entry & TOY_PTE_VALID or level and entry & TOY_PTE_SYSTEM or writes and entry & TOY_PTE_READ_ONLY:
+                if entry & TOY_PTE_VALID and entry & TOY_PTE_ZERO and not writes:
+                    break
+                if not entry & TOY_PTE_VALID or entry & TOY_PTE_ZERO or level and entry & TOY_PTE_SYSTEM or writes and entry & TOY_PTE_READ_ONLY:
                     raise Fault(address)
                 table = entry & ~0xFFF
             length = min(size, PAGE - address % PAGE)
             where = table + address % PAGE
-            if entry & TOY_PTE_SYSTEM:
+            if entry & TOY_PTE_ZERO:
+                yield bytes(length), 0, length
+            elif entry & TOY_PTE_SYSTEM:
                 found = next((item for item in self.maps.items() if 0 <= where - item[0] < len(item[1])), None)
                 if found is None:
                     raise Fault(address)

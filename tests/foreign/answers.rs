@@ -259,7 +259,11 @@ pub(crate) const BROKEN_ANSWERS: &[Broken] = &[
         old: "    data->DmaPageFaulted.FaultedFenceId = number;",
         new: "    data->DmaPageFaulted.FaultedFenceId = number + 50;",
         case: "AnyDriver.FaultCostsItsDevice",
-        told: &["0x119 (0x1, 0x37", "DMA_PAGE_FAULTED on node 0 with id 0x37, which is not under way", "toy.c:"],
+        told: &[
+            "0x119 (0x1, 0x37",
+            "DMA_PAGE_FAULTED on node 0 with FaultedFenceId 0x37, which is not under way",
+            "toy.c:",
+        ],
     },
     Broken {
         name: "fault-called-complete",
@@ -275,7 +279,11 @@ pub(crate) const BROKEN_ANSWERS: &[Broken] = &[
         old: "data.DmaPreempted.LastCompletedFenceId = read_register(adapter, TOY_COMPLETED);",
         new: "data.DmaPreempted.LastCompletedFenceId = 0xfff;",
         case: "AnyDriver.PacketsOfHigherPriorityAreNotLost",
-        told: &["0x119 (0x1, 0xFFF", "DMA_PREEMPTED on node 0 with id 0xfff, which is not under way", "toy.c:"],
+        told: &[
+            "0x119 (0x1, 0xFFF",
+            "DMA_PREEMPTED on node 0 with LastCompletedFenceId 0xfff, which is not under way",
+            "toy.c:",
+        ],
     },
     Broken {
         name: "preempted-on-another-node",

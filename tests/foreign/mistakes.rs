@@ -57,6 +57,20 @@ pub(crate) const BROKEN: &[Broken] = &[
         ],
     },
     Broken {
+        name: "fence-value-beyond",
+        old: "return emit(args, TOY_STORE, 0, args->SignalMonitoredFence.MonitoredFenceGpuVa, args->SignalMonitoredFence.MonitoredFenceValue, 8);",
+        new: "return emit(args, TOY_STORE, 0, args->SignalMonitoredFence.MonitoredFenceGpuVa, args->SignalMonitoredFence.MonitoredFenceValue + 1, 8);",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &["overshot-fence", "has a value that nobody asked for", "was 0x1, and the fence has 0x2"],
+    },
+    Broken {
+        name: "zeros-that-are-not-there",
+        old: "    if (!pte->Valid)\n        return 0;",
+        new: "    if (!pte->Valid || pte->Zero)\n        return 0;",
+        case: "AnyDriver.ZerosAreReadWhereTheyAreMapped",
+        told: &["the wait for the packet failed with STATUS_DEVICE_REMOVED"],
+    },
+    Broken {
         name: "wrong-segments",
         old: "info->SupportedWriteSegmentSet = wanted.local ? 1 << (SEGMENT_LOCAL - 1)",
         new: "info->SupportedWriteSegmentSet = wanted.local ? 1 << 5",
@@ -244,14 +258,22 @@ pub(crate) const BROKEN: &[Broken] = &[
         new: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        if (kind == TOY_REPORT_COMPLETED)\n            \
               adapter->interface.DxgkCbNotifyInterrupt(adapter->handle, &data);\n        adapter->",
         case: "AnyDriver.CommandsRunInTheirOrder",
-        told: &["0x119 (0x1, 0x1, 0x1, 0x", "DMA_COMPLETED on node 0 with id 0x1, which is not under way", "toy.c:"],
+        told: &[
+            "0x119 (0x1, 0x1, 0x1, 0x",
+            "DMA_COMPLETED on node 0 with SubmissionFenceId 0x1, which is not under way",
+            "toy.c:",
+        ],
     },
     Broken {
         name: "stale-id",
         old: "data.DmaCompleted.SubmissionFenceId = number;",
         new: "data.DmaCompleted.SubmissionFenceId = number > 4 ? number - 3 : number;",
         case: "AnyDriver.CommandsRunInTheirOrder",
-        told: &["0x119 (0x1, 0x2, 0x4, 0x", "DMA_COMPLETED on node 0 with id 0x2, which is not under way", "toy.c:"],
+        told: &[
+            "0x119 (0x1, 0x2, 0x4, 0x",
+            "DMA_COMPLETED on node 0 with SubmissionFenceId 0x2, which is not under way",
+            "toy.c:",
+        ],
     },
     Broken {
         name: "unknown-node",
@@ -304,7 +326,7 @@ pub(crate) const BROKEN: &[Broken] = &[
         old: "PreemptionFenceId = number;",
         new: "PreemptionFenceId = number + 1;",
         case: "AnyDriver.PacketsOfHigherPriorityAreNotLost",
-        told: &["DMA_PREEMPTED on node 0 for preemption 0x2, which is not under way", "toy.c:"],
+        told: &["DMA_PREEMPTED on node 0 for PreemptionFenceId 0x2, which is not under way", "toy.c:"],
     },
     Broken {
         name: "no-segment",

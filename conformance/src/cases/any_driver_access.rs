@@ -2,10 +2,12 @@
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
+use wddm_ddi::status::STATUS_NOT_SUPPORTED;
 
 use super::any_driver_error::{PAGE_FAULT, costs_its_device};
 use super::any_driver_lab::{Lab, SIZE, holds, lab};
 use crate::opaque::Values;
+use crate::rig::ZERO;
 use crate::{Boot, Case, Failure, granted};
 
 cases! { neutral "AnyDriver";
@@ -15,6 +17,9 @@ cases! { neutral "AnyDriver";
     "AnyDriver.ReadOnlyMappingIsNotWritten" on Boot::Fresh, "d3dddigpuvirtualaddress_protection_type":
         "Commands that write through a mapping without the right to write change nothing and put their own device into error, if the GPU claims read-only memory; another device goes on."
         => read_only;
+    "AnyDriver.ZerosAreReadWhereTheyAreMapped" on Boot::Fresh, "dxgk_pte":
+        "Commands that read a mapping of zeros find zeros, if the GPU claims ZeroInPteSupported."
+        => zeros;
     "AnyDriver.PacketsOfHigherPriorityAreNotLost" on Boot::Shared, "dxgkddi_preemptcommand":
         "Packets of a context of higher priority come between those of another one, time after time, and each packet of both is done once and in the order of its context."
         => priorities;
@@ -41,6 +46,31 @@ fn new_memory(case: &Case) -> Result<(), Failure> {
             }
             granted(lab.rig.destroy_packet_context(worker.context), "destroying the context")?;
         }
+    }
+    Ok(())
+}
+
+fn zeros(case: &Case) -> Result<(), Failure> {
+    let lab = lab(case)?;
+    let mut request = lab.rig.map_request(0, SIZE);
+    request.Protection = ZERO;
+    let status = lab.rig.kmt.call(lab.rig.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
+    if status == STATUS_NOT_SUPPORTED {
+        return Err(Failure::NotApplicable("the driver does not claim ZeroInPteSupported".to_owned()));
+    }
+    lab.rig.settle(status, request.PagingFenceValue, "D3DKMTMapGpuVirtualAddress")?;
+    let mut worker = lab.worker()?;
+    for local in lab.kinds() {
+        let memory = lab.memory(SIZE, local)?;
+        let view = lab.rig.view(memory)?;
+        lab.fill(&mut worker, memory.address, SIZE, 0x5a5a_0003)?;
+        holds(&view, 0, SIZE, 0x5a5a_0003, "memory that was filled")?;
+        let (source, target) = (request.VirtualAddress, memory.address);
+        let commands = lab.opaque.copy(Values { size: SIZE, source, target, ..Values::default() });
+        let none = || Failure::NotApplicable("the description has no line `copy`".to_owned());
+        lab.submit(&mut worker, &commands.ok_or_else(none)?)?;
+        lab.wait(&worker)?;
+        holds(&view, 0, SIZE, 0, "memory to which zeros were copied")?;
     }
     Ok(())
 }

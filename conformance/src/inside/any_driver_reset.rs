@@ -1,10 +1,13 @@
 //! Cases for the driver of any GPU in which the whole adapter is reset, and what its driver is called for.
 
+use std::thread;
+use std::time::Duration;
+
 use dxgkrnl::{TdrOutcome, TdrReason, TdrReport};
 use wddm_ddi::status::{STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL};
 
 use super::any_driver::{PACKETS, QUEUES, Use, in_new_process};
-use crate::cases::any_driver_lab::Lab;
+use crate::cases::any_driver_lab::{Lab, SIZE, holds};
 use crate::cases::any_driver_reset::force;
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
@@ -16,6 +19,9 @@ cases! { neutral inside "AnyDriver", behind "it reads the log of the driver's fu
     "AnyDriver.AdapterResetEndsWorkThatIsUnderWay" on Boot::Fresh, "dxgkddi_resetfromtimeout":
         "Packets that run and wait when the adapter is reset end with their devices, and the adapter works again, time after time."
         => ends_packets;
+    "AnyDriver.AdapterResetTakesLocalMemory" on Boot::Fresh, "thread-synchronization-and-tdr":
+        "Allocations that are in the GPU's own memory when the adapter is reset leave it before DxgkDdiRestartFromTimeout with a transfer of 0 bytes, and there is memory for those after them, time after time."
+        => takes_local_memory;
     "AnyDriver.AdapterResetEndsHardwareQueues" needs HardwareScheduling on Boot::Fresh, "dxgkddi_resetfromtimeout":
         "Hardware queues that run and wait when the adapter is reset end with their devices, and the adapter works again, time after time."
         => ends_queues;
@@ -23,6 +29,9 @@ cases! { neutral inside "AnyDriver", behind "it reads the log of the driver's fu
         "A timeout of one engine that a test forces ends commands that do not end; their device is lost, and others go on."
         => ends_a_hang;
 }
+
+/// Timeouts of one engine that are forced until commands that do not end are found begun.
+const ATTEMPTS: u32 = 8;
 
 /// The DDIs of a reset of the adapter.
 const ORDER: [&str; 3] = ["DxgkDdiCollectDbgInfo", "DxgkDdiResetFromTimeout", "DxgkDdiRestartFromTimeout"];
@@ -61,6 +70,24 @@ fn ends_packets(case: &mut Case<'_>) -> Result<(), Failure> {
     ends(case, PACKETS)
 }
 
+fn takes_local_memory(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ALLOCATIONS: u32 = 3;
+    for _ in 0..3 {
+        let lab = Lab::new(case.rig()?)?;
+        let mut worker = lab.worker()?;
+        for pattern in 1..=ALLOCATIONS {
+            let memory = lab.memory(SIZE, true)?;
+            lab.fill(&mut worker, memory.address, SIZE, pattern)?;
+            holds(&lab.rig.view(memory)?, 0, SIZE, pattern, "the GPU's own memory before the reset")?;
+        }
+        reset(case, &lab)?;
+        ensure!(!lab.is_active()?, "a device with memory is not lost with the reset of its adapter");
+        granted(lab.rig.destroy(), "destroying the device")?;
+        in_new_process(case, Lab::work)?;
+    }
+    Ok(())
+}
+
 fn ends_queues(case: &mut Case<'_>) -> Result<(), Failure> {
     ends(case, QUEUES)
 }
@@ -83,7 +110,15 @@ fn ends_a_hang(case: &mut Case<'_>) -> Result<(), Failure> {
     other.work()?;
     let mut worker = lab.worker()?;
     lab.hand_over(&mut worker, &lab.opaque.hang().unwrap_or_default())?;
-    force(&lab.rig, Some(lab.opaque.node()))?;
+    // A packet that the GPU has not begun is preempted without a loss and handed over again. No page has a way to ask whether it is begun, and so each
+    // further timeout leaves the GPU twice as long for it.
+    for attempt in 0..ATTEMPTS {
+        force(&lab.rig, Some(lab.opaque.node()))?;
+        if !lab.is_active()? {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10 << attempt));
+    }
     ensure!(!lab.is_active()?, "the device of commands that do not end is not lost with the reset of their engine");
     ensure!(other.is_active()?, "the other device is in error too, as by a reset of the whole adapter");
     other.work()?;

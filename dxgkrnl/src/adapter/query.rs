@@ -14,7 +14,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 use super::answer::{Answer, Buffer, Unwritten};
 use super::mcdm::Unanswered;
 use super::{Adapter, Segment, StartError, versions};
-use crate::ddi_buffer::{DdiBuffer, Lent};
+use crate::ddi_buffer::{DdiBuffer, Lent, PATTERN};
 use crate::refusal::{Failure, refused};
 use nt::pool::SpecialPool;
 
@@ -51,6 +51,11 @@ impl<T: Answer> Array<T> {
         let read = |index| unsafe { first.wrapping_add(index).read_unaligned() };
         (0..self.count).map(read).collect()
     }
+}
+
+/// The bytes between the descriptors of an array whose elements are `stride` apart.
+fn gaps(array: &mut [u8], stride: usize) -> impl Iterator<Item = &mut [u8]> {
+    array.chunks_exact_mut(stride).filter_map(|element| element.get_mut(size_of::<DXGK_SEGMENTDESCRIPTOR4>()..))
 }
 
 impl Adapter {
@@ -276,6 +281,7 @@ impl Adapter {
             return Err(StartError::SegmentCount(count));
         }
         let mut descriptors = self.buffer(STRIDE * count as usize);
+        gaps(descriptors.memory.bytes_mut(), STRIDE).for_each(|gap| gap.fill(PATTERN));
         let mut out = DXGK_QUERYSEGMENTOUT4::zeroed();
         out.NbSegment = count;
         out.SegmentDescriptorStride = STRIDE;
@@ -285,6 +291,16 @@ impl Adapter {
         asked.map_err(refused)?;
         if out.NbSegment != count {
             return Err(StartError::SegmentCount(out.NbSegment));
+        }
+        // Whoever makes all of the array zeros before it is filled has nothing against the rule.
+        let is_touched = |gap: &mut [u8]| gap.iter().any(|byte| *byte != PATTERN) && gap.iter().any(|byte| *byte != 0);
+        if let Some(place) = gaps(descriptors.memory.bytes_mut(), STRIDE).position(is_touched) {
+            let reason = format!(
+                "the bytes behind its descriptor are written; descriptors are SegmentDescriptorStride ({STRIDE:#x}) bytes apart, not {:#x} \
+                 [d3dkmddi: DXGK_QUERYSEGMENTOUT4]",
+                size_of::<DXGK_SEGMENTDESCRIPTOR4>()
+            );
+            return Err(StartError::Segment { id: place as u32 + 1, reason });
         }
         let segments = (0..count as usize)
             .map(|index| {

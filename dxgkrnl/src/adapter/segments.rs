@@ -7,6 +7,32 @@ use wddm_ddi::km::DXGK_SEGMENTDESCRIPTOR4;
 
 use super::{Adapter, Segment};
 
+/// True if two ranges, of which either may be absent, have bytes in common.
+fn meet(one: Option<u64>, other: Option<u64>, (size, other_size): (u64, u64)) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return false };
+    one < other.saturating_add(other_size) && other < one.saturating_add(size)
+}
+
+/// Memory segments that share memory, by what their descriptors say: a line for each two. No page forbids it, so that it is not more than worth a line.
+pub(super) fn overlaps(segments: &[Segment]) -> Vec<String> {
+    let memory: Vec<&Segment> = segments.iter().filter(|segment| !segment.flags.Aperture()).collect();
+    let pairs =
+        memory.iter().enumerate().flat_map(|(place, one)| memory[place + 1..].iter().map(move |other| (*one, *other)));
+    let told = pairs.filter_map(|(one, other)| {
+        let sizes = (one.size, other.size);
+        let member = match () {
+            () if meet(one.cpu_address, other.cpu_address, sizes) => "CpuTranslatedAddress",
+            () if meet(Some(one.base_address), Some(other.base_address), sizes) => "BaseAddress",
+            () => return None,
+        };
+        Some(format!(
+            "segments {} and {} overlap by {member} and Size: what is put into one changes the other [d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]",
+            one.id, other.id
+        ))
+    });
+    told.collect()
+}
+
 impl Adapter {
     pub(super) fn describe_segment(&self, engine: u32, id: u32, descriptor: &DXGK_SEGMENTDESCRIPTOR4) -> Segment {
         let flags = descriptor.Flags;
@@ -57,5 +83,31 @@ impl Adapter {
         let begins = self.links().iter().find(|link| link.function.bar_at(address, 1).is_some());
         let link = begins.or_else(|| self.links().first());
         link.map_or_else(String::new, |link| link.resources.why_no_memory(address, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wddm_ddi::km::DXGK_SEGMENTFLAGS;
+
+    #[test]
+    fn memory_segments_that_share_memory_are_told_two_by_two() {
+        let segment = |id, base_address, cpu_address| Segment {
+            id,
+            base_address,
+            cpu_address,
+            size: 0x2000,
+            ..Segment::default()
+        };
+        let aperture = Segment { flags: DXGK_SEGMENTFLAGS::new().with_Aperture(true), ..segment(1, 0, None) };
+        let apart =
+            [aperture, segment(2, 0, Some(0x10_0000)), segment(3, 0x2000, Some(0x10_2000)), segment(4, 0x4000, None)];
+        assert_eq!(overlaps(&apart), Vec::<String>::new());
+        let told =
+            overlaps(&[segment(1, 0, Some(0x10_0000)), segment(2, 0x2000, Some(0x10_1000)), segment(3, 0x3000, None)]);
+        let by = |line: &String, members: &str| line.starts_with(members);
+        assert!(by(&told[0], "segments 1 and 2 overlap by CpuTranslatedAddress"), "{told:?}");
+        assert!(by(&told[1], "segments 2 and 3 overlap by BaseAddress") && told.len() == 2, "{told:?}");
     }
 }

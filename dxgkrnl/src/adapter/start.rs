@@ -13,6 +13,7 @@ use wddm_ddi::types::*;
 use super::link::{self, EngineCaps};
 use super::registry;
 use super::rules::{self, Surroundings};
+use super::segments::overlaps;
 use super::{
     Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm, reserved_bits, versions,
 };
@@ -336,6 +337,7 @@ impl Adapter {
             (1..).zip(&descriptors).map(|(id, descriptor)| self.describe_segment(engine, id, descriptor)).collect();
         rules::check_segments(&segments, out.PagingBufferSegmentId)?;
         reserved_bits::check_segments(&segments)?;
+        overlaps(&segments).into_iter().for_each(|line| self.machine.verifier().log(line));
         let counts = descriptors.iter().map(|descriptor| descriptor.NumInvalidMemoryRanges);
         segments.iter_mut().zip(counts).try_for_each(|(segment, count)| self.query_invalid_ranges(segment, count))?;
         if let [leaf, root] = levels.as_mut_slice() {

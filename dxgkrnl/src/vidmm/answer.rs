@@ -49,6 +49,10 @@ fn check_backing(info: &DXGK_ALLOCATIONINFO, size: u64, backing: Backing) -> Res
 
 /// The rules for flags that do not depend on anything else. [d3dkmddi: DXGK_ALLOCATIONINFOFLAGS_WDDM2_0]
 fn check_flags(flags: DXGK_ALLOCATIONINFOFLAGS_WDDM2_0) -> Result<(), &'static str> {
+    const RESERVED: u32 = 0b11 << 11 | u32::MAX << 19;
+    if flags.into_bits() & RESERVED != 0 {
+        return Err("a reserved bit in FlagsWddm2, of which 11, 12 and those from 19 on have to be 0");
+    }
     if flags.Overlay() || flags.Capture() {
         return Err("Overlay or Capture on an adapter without a display");
     }

@@ -63,6 +63,8 @@ fn each_rule_for_the_answer_is_enforced_by_name() {
     assert_eq!(check(&small, &segments(), false, Backing::New).unwrap().alignment, 4096);
     let flags = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new;
     let wrong = [
+        (DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::from_bits(1 << 12), "a reserved bit in FlagsWddm2"),
+        (DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::from_bits(1 << 31), "a reserved bit in FlagsWddm2"),
         (flags().with_Overlay(true), "Overlay or Capture"),
         (flags().with_Capture(true), "Overlay or Capture"),
         (flags().with_Protected(true).with_PermanentSysMem(true), "Protected with PermanentSysMem"),

@@ -71,6 +71,7 @@ impl Memory {
             let buffer = self.new_buffer(space)?;
             self.paging.free.push(buffer);
         }
+        self.paging.never_run = Some(self.new_buffer(space)?);
         Ok(())
     }
 
@@ -107,16 +108,7 @@ impl Memory {
                     return Err(STATUS_DEVICE_NOT_READY);
                 }
             };
-            let batch = Batch {
-                engine,
-                buffer,
-                used: 0,
-                private_used: 0,
-                windows: Vec::new(),
-                tables: Vec::new(),
-                release: Vec::new(),
-            };
-            self.paging.open = Some(batch);
+            self.paging.open = Some(Batch::new(engine, buffer));
         }
         self.paging.open.as_mut().ok_or(STATUS_INTERNAL_ERROR)
     }
@@ -297,6 +289,7 @@ impl Memory {
             self.release_all(batch.release);
         }
         self.paging.free.clear();
+        self.paging.never_run = None;
     }
 
     /// Gives the memory of a place back after the paging work that was submitted or opened so far.

@@ -8,6 +8,7 @@ use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::rank;
+use crate::rescue::Rescue;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
@@ -59,6 +60,8 @@ struct Values {
     packet: Option<PagingFence>,
     /// The oldest one that the fence did not have when a later one was handed out.
     owed: Option<Owed>,
+    /// The fence had a value beyond `last`.
+    is_overshot: bool,
 }
 
 /// A value that the driver was asked to have written.
@@ -129,7 +132,26 @@ impl ResidencyQueue {
             // An error says that the node runs nothing any more.
             let _ = lock(&self.vidmm.memory).wait_for(packet);
         }
+        self.note_overshot(&mut lock(&self.values));
         self.system_space.unmap(self.page);
+    }
+
+    /// A fence with a value beyond the last one that the driver was asked to write is a finding, once for a queue. It is no bug check: a program's own commands reach the page too. The fence of
+    /// a lost device has the largest value, from the system.
+    fn note_overshot(&self, values: &mut Values) {
+        let (last, current) = (values.last, self.fence.current());
+        if values.is_overshot || current <= last || current == u64::MAX {
+            return;
+        }
+        values.is_overshot = true;
+        self.vidmm.driver.rescues.add(Rescue::OvershotFence, 1);
+        self.vidmm.driver.verifier.log(format!(
+            "the fence of a paging queue has a value that nobody asked for: the last MonitoredFenceValue of DXGK_OPERATION_SIGNAL_MONITORED_FENCE on engine {} at MonitoredFenceGpuVa {:#x} \
+             was {last:#x}, and the fence has {current:#x}; the commands of DxgkDdiBuildPagingBuffer store another value than MonitoredFenceValue, or the program has written there \
+             [d3dkmddi: DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE]",
+            self.engine,
+            self.page + self.offset
+        ));
     }
 }
 
@@ -236,6 +258,7 @@ impl Memory {
             return Ok(0);
         }
         let mut values = lock(&queue.values);
+        queue.note_overshot(&mut values);
         let value = values.last + 1;
         self.signal_fence(queue.engine, queue.page + queue.offset, value)?;
         self.submit()?;
@@ -257,7 +280,11 @@ impl Memory {
         }
         let behind = match owed.packet {
             Some(packet) => {
-                format!("packet {:#x} of the paging node, behind whose commands it belongs, is complete", packet.fence)
+                format!(
+                    "packet {:#x} of the paging node, behind whose commands it belongs, is complete: its commands lack the store, or the GPU was not given the packet \
+                     (DxgkDdiSubmitCommandVirtual)",
+                    packet.fence
+                )
             }
             None => "the driver has put no command into a paging buffer".to_owned(),
         };

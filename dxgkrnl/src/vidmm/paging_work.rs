@@ -81,6 +81,8 @@ pub(crate) struct Paging {
     pub(super) space: Option<SpaceId>,
     pub(super) windows: RangeAllocator,
     pub(super) free: Vec<Buffer>,
+    /// The buffer whose commands no engine runs, for what the driver is told while the GPU may not be touched.
+    pub(super) never_run: Option<Buffer>,
     pub(super) open: Option<Batch>,
     pub(super) pending: VecDeque<Pending>,
     pub(super) buffer_size: u32,
@@ -99,6 +101,7 @@ impl Paging {
             space: None,
             windows: RangeAllocator::new(0, 0),
             free: Vec::new(),
+            never_run: None,
             open: None,
             pending: VecDeque::new(),
             buffer_size,
@@ -158,6 +161,11 @@ impl Buffer {
 }
 
 impl Batch {
+    /// Nothing in a buffer of an engine.
+    pub(super) fn new(engine: u32, buffer: Buffer) -> Self {
+        Self { engine, buffer, used: 0, private_used: 0, windows: Vec::new(), tables: Vec::new(), release: Vec::new() }
+    }
+
     pub(super) fn arguments(&mut self, size: u32) -> DXGKARG_BUILDPAGINGBUFFER {
         let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
         args.pDmaBuffer = self.buffer.pages.seen().kernel_address().as_ptr().wrapping_add(self.used as usize).cast();

@@ -1,9 +1,10 @@
 //! The memory manager after a reset of the adapter.
 //!
 //! Whatever lay in a segment is lost with DxgkDdiResetFromTimeout. Until DxgkDdiRestartFromTimeout the driver is told of each allocation that
-//! it leaves its segment, as of any eviction, with nothing to move: 0 bytes, no addresses and no buffer for commands, because the GPU may
-//! not be touched. The allocation is nowhere then, as a new one is. Only what user mode has locked keeps its place, since its address
-//! is in use: it shows what happens to lie there. [thread-synchronization-and-tdr; d3dkmddi: DXGKDDI_RESETFROMTIMEOUT]
+//! it leaves its segment, as of any eviction, with nothing to move: 0 bytes and no addresses. The page names the call and its size, and does not say that there is no buffer for commands; a
+//! driver that looks for room before it looks at the size finds it. What it writes there runs on no engine, because the GPU may not be touched: that is this system's rule. The allocation is
+//! nowhere then, as a new one is. Only what user mode has locked keeps its place, since its address is in use: it shows what happens to lie there.
+//! [thread-synchronization-and-tdr; d3dkmddi: DXGKDDI_RESETFROMTIMEOUT]
 
 use nt::lock::lock;
 use wddm_ddi::Zeroed;
@@ -16,6 +17,7 @@ use crate::vidmm::driver::{Operation, building};
 use crate::vidmm::ids::AllocationId;
 use crate::vidmm::location::Location;
 use crate::vidmm::memory::{AllocationState, Memory};
+use crate::vidmm::paging_work::Batch;
 use nt::bugcheck::Bugcheck;
 
 impl Memory {
@@ -50,24 +52,35 @@ impl Memory {
         self.tell_of_loss(engine, kmd)
     }
 
-    /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL]
-    fn tell_of_loss(&self, engine: u32, allocation: KmdHandle) -> Result<(), NTSTATUS> {
+    /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL, DXGKARG_BUILDPAGINGBUFFER]
+    fn tell_of_loss(&mut self, engine: u32, allocation: KmdHandle) -> Result<(), NTSTATUS> {
         let mut transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::zeroed();
         transfer.hAllocation = allocation.raw();
         transfer.TransferDirection = DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM;
-        let operation = Operation::DXGK_OPERATION_VIRTUAL_TRANSFER;
-        let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
+        let (operation, size) = (Operation::DXGK_OPERATION_VIRTUAL_TRANSFER, self.paging.buffer_size);
+        let buffer = self.paging.never_run.take().ok_or(STATUS_DEVICE_NOT_READY)?;
+        let mut batch = Batch::new(engine, buffer);
+        let mut args = batch.arguments(size);
         args.Operation = operation;
         args.u = DXGKARG_BUILDPAGINGBUFFER_Union { TransferVirtual: transfer };
         self.driver.miniport.trace_detail("eviction of 0 bytes".to_owned());
         let status = self.driver.build(engine, &mut args);
-        if status == STATUS_SUCCESS {
-            return Ok(());
-        }
+        let written = batch.take_back(engine, &args, size);
+        self.paging.never_run = Some(batch.buffer);
+        let bugcheck = match written {
+            Ok(_) if status == STATUS_SUCCESS => return Ok(()),
+            Ok(_) => {
+                let reason = format!(
+                    "{} answered an eviction of 0 bytes, for which it had an empty buffer of {size:#x} bytes, with {status}",
+                    building(engine, operation)
+                );
+                let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
+                Bugcheck::memory(0x9, parameters.0, parameters.1, 0, reason)
+            }
+            Err(bugcheck) => bugcheck,
+        };
         if !self.driver.verifier.is_stopped() {
-            let reason = format!("{} answered an eviction of 0 bytes with {status}", building(engine, operation));
-            let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
-            self.driver.verifier.raise(Bugcheck::memory(0x9, parameters.0, parameters.1, 0, reason));
+            self.driver.verifier.raise(bugcheck);
         }
         Err(STATUS_DEVICE_REMOVED)
     }

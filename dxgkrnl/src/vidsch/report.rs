@@ -195,6 +195,13 @@ fn contract(kind: DXGK_INTERRUPT_TYPE, rule: impl AsRef<str>) -> Bugcheck {
 /// as `data` is.
 pub(crate) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) -> Result<Report<'_>, Bugcheck> {
     use DXGK_INTERRUPT_TYPE as T;
+    let reserved = data.Flags.into_bits() & u32::MAX << 3;
+    if reserved != 0 {
+        let rule = format!(
+            "the bits {reserved:#x} of Flags are reserved, and expected is 0 [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS]"
+        );
+        return Err(contract(data.InterruptType, rule));
+    }
     match data.InterruptType {
         T::DXGK_INTERRUPT_DMA_COMPLETED | T::DXGK_INTERRUPT_DMA_PREEMPTED | T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
             // SAFETY: the caller says so.
@@ -301,6 +308,11 @@ fn unexpected(kind: DXGK_INTERRUPT_TYPE) -> Bugcheck {
             "a vertical sync was reported by an adapter without displays",
         ),
         T::DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED => contract(kind, "reported for a switch never requested"),
+        T::DXGK_INTERRUPT_DMA_FAULTED => contract(
+            kind,
+            "DXGK_INTERRUPT_DMA_FAULTED is reserved for the system, and no driver may use it; expected is DXGK_INTERRUPT_DMA_PAGE_FAULTED (9) for a packet \
+             whose device is to be put into error [d3dkmddi: DXGK_INTERRUPT_TYPE]",
+        ),
         _ => contract(kind, "not a type that this adapter may report"),
     }
 }
@@ -526,6 +538,16 @@ mod tests {
             assert_eq!(bugcheck.code, Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, "{bugcheck}");
         }
         assert_eq!(check(&data(15)), Ok(Report::SchedulingLog { node: 0 }), "whether the node has one is asked later");
+    }
+
+    #[test]
+    fn what_is_reserved_for_the_system_is_refused_by_name() {
+        let faulted = check(&data(4)).expect_err("accepted");
+        assert!(faulted.reason.contains("DXGK_INTERRUPT_DMA_FAULTED is reserved for the system"), "{faulted}");
+        let mut flagged = data(11);
+        flagged.Flags = DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS::from_bits(0x14);
+        let flagged = check(&flagged).expect_err("accepted");
+        assert!(flagged.reason.contains("the bits 0x10 of Flags are reserved"), "{flagged}");
     }
 
     #[test]

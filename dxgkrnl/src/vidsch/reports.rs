@@ -23,8 +23,8 @@ use super::report::{self, FaultTarget, PacketFault, QueueFault, Scope, subcode};
 use super::scheduler::VidSch;
 use super::scheduling_log;
 
-/// A report about a packet that is not under way.
-fn invalid_fence(report: &str, node: u32, invalid: InvalidFence) -> Bugcheck {
+/// A report that names in `member` a packet that is not under way.
+fn invalid_fence((report, member): (&str, &str), node: u32, invalid: InvalidFence) -> Bugcheck {
     let InvalidFence { reported, last_completed, last_submitted } = invalid;
     Bugcheck::scheduler(
         subcode::INVALID_FENCE,
@@ -32,7 +32,7 @@ fn invalid_fence(report: &str, node: u32, invalid: InvalidFence) -> Bugcheck {
         u64::from(last_completed),
         u64::from(last_submitted),
         format!(
-            "{report} on node {node} with id {reported:#x}, which is not under way: {last_completed:#x} is complete \
+            "{report} on node {node} with {member} {reported:#x}, which is not under way: {last_completed:#x} is complete \
              and {last_submitted:#x} the last submitted"
         ),
     )
@@ -67,7 +67,7 @@ impl VidSch {
         state
             .state()
             .complete(fence, Leaving::Completed)
-            .map_err(|invalid| invalid_fence("DMA_COMPLETED", node, invalid))?;
+            .map_err(|invalid| invalid_fence(("DMA_COMPLETED", "SubmissionFenceId"), node, invalid))?;
         self.note_finished_packets(node);
         Ok(())
     }
@@ -84,13 +84,15 @@ impl VidSch {
         let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
         let delay = self.timeouts.delay();
         let taken_off = state.state().preempted(preemption, completed, delay).map_err(|invalid| match invalid {
-            InvalidPreemption::Fence(invalid) => invalid_fence("DMA_PREEMPTED", node, invalid),
+            InvalidPreemption::Fence(invalid) => {
+                invalid_fence(("DMA_PREEMPTED", "LastCompletedFenceId"), node, invalid)
+            }
             InvalidPreemption::Unknown => Bugcheck::scheduler(
                 subcode::INVALID_FENCE,
                 u64::from(preemption),
                 u64::from(completed),
                 u64::from(node),
-                format!("DMA_PREEMPTED on node {node} for preemption {preemption:#x}, which is not under way"),
+                format!("DMA_PREEMPTED on node {node} for PreemptionFenceId {preemption:#x}, which is not under way"),
             ),
         })?;
         match taken_off {
@@ -164,7 +166,7 @@ impl VidSch {
             }
             let device = state.in_flight(fence).map(|packet| packet.device().cloned());
             if !matches!(device, Some(None)) {
-                let invalid = |invalid| invalid_fence("DMA_PAGE_FAULTED", fault.node, invalid);
+                let invalid = |invalid| invalid_fence(("DMA_PAGE_FAULTED", "FaultedFenceId"), fault.node, invalid);
                 state.complete(fence, Leaving::Faulted).map_err(invalid)?;
             }
             device.flatten()

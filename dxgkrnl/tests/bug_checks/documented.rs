@@ -129,7 +129,7 @@ const NO_DISPLAY: &str = "an adapter that computes only has no display, and regi
 const NO_PATCHES: &str = "contexts have GPU virtual addresses: nothing is patched, and DxgkDdiPatch is not called";
 const OWN_BOOKS: &str =
     "books of the system itself, which no answer of a driver changes; ours are held by the tests of the memory manager";
-const NO_APERTURE: &str = "the GPU reaches system memory by page tables: apertures are not mapped page by page (what is written to those is row 0x30)";
+const NO_APERTURE: &str = "the GPU reaches system memory by page tables: apertures are not mapped page by page (an error for those is row 0x30, and entries that are not written are 0x113)";
 
 /// Reasons by row.
 pub(crate) const OUT_OF_REACH: &[OutOfReach] = &[

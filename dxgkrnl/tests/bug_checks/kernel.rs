@@ -291,7 +291,7 @@ const KERNEL: &[Kernel] = &[
         &[
             (
                 ["0", "0", "0", "0"],
-                "a rule of a DDI or of a service is broken that has no documented bug check: the text names the function, the value and the rule",
+                "a rule of a DDI or of a service is broken that has no documented bug check, as by DxgkDdiBuildPagingBuffer with STATUS_SUCCESS for page-table entries that it has not written: the text names the function, the value and the rule",
             ),
             (
                 ["push lock", "0", "0", "0"],

@@ -109,8 +109,8 @@ violations! {
         => a_window_that_does_not_open by memory::window_not_opened;
     0x10e, 0x2e: "answers DxgkDdiUnmapCpuHostAperture with an error", "the answer, 0, 0"
         => a_window_that_does_not_close by memory::window_not_closed;
-    0x10e, 0x30: "does not write page-table entries", "the operation, the answer, 0"
-        => page_table_entries_that_are_not_written by memory::table_not_written;
+    0x10e, 0x30: "answers DxgkDdiBuildPagingBuffer for page-table entries, which it writes by the CPU and without a buffer, with STATUS_GRAPHICS_ALLOCATION_BUSY", "the operation, the answer, 0"
+        => page_table_entries_that_are_refused by memory::table_refused;
     0x133, 0x0: "loops in DxgkDdiDpcRoutine", "looks of the watchdog that found it there, looks that may, 0"
         => a_dpc_that_does_not_return by watchdog::dpc_routine;
     0x133, 0x1: "loops in DxgkDdiStartDevice with a spin lock", "looks of the watchdog that may find it so, 0, 0"

@@ -195,14 +195,14 @@ pub(crate) fn busy_eviction(breaks: bool) -> Outcome {
     })
 }
 
-mutant_of_paging!(writes_no_entries, |context, args| {
+mutant_of_paging!(refuses_entries, |context, args| {
     // SAFETY: the operation selects this arm.
     let maps = || !unsafe { args.u.UpdatePageTable }.hAllocation.is_null();
     (args.Operation == Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE && maps()).then_some(STATUS_GRAPHICS_ALLOCATION_BUSY)
 });
 
-pub(crate) fn table_not_written(breaks: bool) -> Outcome {
-    let mutant = Mutant { table: |table| table.DxgkDdiBuildPagingBuffer = Some(writes_no_entries), ..LOCAL };
+pub(crate) fn table_refused(breaks: bool) -> Outcome {
+    let mutant = Mutant { table: |table| table.DxgkDdiBuildPagingBuffer = Some(refuses_entries), ..LOCAL };
     let earned = [Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE.0 as u64, code(STATUS_GRAPHICS_ALLOCATION_BUSY), 0];
     run(breaks, mutant, LOCAL, earned, |user, breaks| {
         let allocation = user.create();

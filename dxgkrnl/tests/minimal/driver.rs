@@ -402,6 +402,8 @@ pub(crate) unsafe extern "win64" fn build_paging_buffer(
 ) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     let args = unsafe { &mut *args };
+    // Whatever size is moved, of 0 bytes too: a command of its own, for which there has to be room.
+    let is_transfer = args.Operation == DXGK_BUILDPAGINGBUFFER_OPERATION::DXGK_OPERATION_VIRTUAL_TRANSFER;
     if args.Operation == DXGK_BUILDPAGINGBUFFER_OPERATION::DXGK_OPERATION_UPDATE_PAGE_TABLE {
         // SAFETY: the operation says which arm is valid.
         let update = unsafe { args.u.UpdatePageTable };
@@ -416,7 +418,7 @@ pub(crate) unsafe extern "win64" fn build_paging_buffer(
             // SAFETY: tables have 512 entries.
             unsafe { table.wrapping_add(update.StartIndex as usize + index).write_volatile(address << 12 | 1) };
         }
-    } else if !args.pDmaBuffer.is_null() {
+    } else if !args.pDmaBuffer.is_null() || is_transfer {
         if args.DmaSize < 8 {
             return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
         }

@@ -40,6 +40,20 @@ fn placed(segments: &mut [DXGK_SEGMENTDESCRIPTOR4; 2], address: i64, size: usize
 const REGISTERS: i64 = (1 << 40) + (1 << 32);
 
 #[test]
+fn descriptors_of_segments_closer_together_than_the_stride_are_named_with_it() {
+    let too_close: fn(&mut DXGK_QUERYSEGMENTOUT4) =
+        |out| out.SegmentDescriptorStride = size_of::<DXGK_SEGMENTDESCRIPTOR4>();
+    each_names(&[(
+        Mutant { segment_out: too_close, ..SOUND },
+        &[
+            "segment 1: the bytes behind its descriptor are written",
+            "descriptors are SegmentDescriptorStride (0x",
+            "[d3dkmddi: DXGK_QUERYSEGMENTOUT4]",
+        ],
+    )]);
+}
+
+#[test]
 fn a_memory_segment_that_is_no_mapped_memory_of_a_bar_is_named_with_its_place_the_bar_and_the_rule() {
     const PAGE: &str = "[d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]";
     let larger: fn(&mut [DXGK_SEGMENTDESCRIPTOR4; 2]) = |segments| {
