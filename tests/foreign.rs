@@ -31,7 +31,7 @@ use std::{env, fs, thread};
 
 use answers::{BROKEN_ANSWERS, CAPS, MEMORY, OBJECTS};
 use device_memory::MEMORY_MISTAKES;
-use interrupts::{LATE, WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
+use interrupts::{LATE, UNUSABLE, WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
 use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
 use power::{BROKEN_POWER, WITH_COMPONENT};
 use queues::{BROKEN_QUEUES, WITH_QUEUES};
@@ -509,7 +509,7 @@ fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
 
 #[test]
 fn a_driver_that_does_not_start_is_told_why_with_the_page() {
-    some_at_a_time(&[REFUSED, CAPS, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {
+    some_at_a_time(&[REFUSED, UNUSABLE, CAPS, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {
         let Some(toy) = Toy::new(name, old, new) else { return };
         // Answers that are left out in part are told apart from zeros with special pool.
         let output = toy.command("run", &["--driver-limit", "2", "--special-pool"]);

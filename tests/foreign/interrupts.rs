@@ -45,3 +45,13 @@ pub(crate) const WITHOUT_INTERRUPT: &[(&str, &str)] =
 
 /// The one with messages.
 pub(crate) const WITH_MESSAGES: &[(&str, &str)] = &[TELLS];
+
+/// Functions whose configuration space contradicts itself, that keep no bit, or that do not answer, as [`super::mistakes::REFUSED`].
+pub(crate) const UNUSABLE: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "identity-of-nothing",
+        "self.config, 0, TOY_VENDOR, TOY_DEVICE,",
+        "self.config, 0, 0xFFFF, 0xFFFF,",
+        &["no function answers configuration reads"],
+    ),
+];
