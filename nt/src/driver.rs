@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use wddm_ddi::nt::NtImports;
 
 use crate::bugcheck::CodeLocation;
-use crate::calls::UnderWay;
+use crate::calls::{Places, UnderWay};
 use crate::contiguous::Contiguous;
 use crate::deferred::Deferred;
 use crate::etw::Etw;
@@ -166,7 +166,9 @@ pub struct Driver {
     listed_pages: Mutex<BTreeMap<usize, Pages>>,
     bug_checks: Mutex<BugChecks, Innermost>,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
-    image: Option<LoadedImage>,
+    image: Option<Arc<LoadedImage>>,
+    /// Its places, for the watchdog.
+    places: Option<Places>,
     object: DriverObject,
 }
 
@@ -213,6 +215,7 @@ impl Driver {
         let services = host.services;
         let place =
             image.as_ref().map(|LoadedImage { image, .. }| [image.base(), image.size(), image.entry().unwrap_or(0)]);
+        let image = image.map(Arc::new);
         let (etw, keys, deferred, contiguous, listed_pages) = Default::default();
         Arc::new(Self {
             name: name.into(),
@@ -231,6 +234,7 @@ impl Driver {
             contiguous,
             listed_pages,
             bug_checks: Mutex::default(),
+            places: image.clone().map(|image| -> Places { Arc::new(move |address| image.place(address)) }),
             image,
             object: DriverObject::new(name, place.unwrap_or_default()),
         })
@@ -264,12 +268,12 @@ impl Driver {
 
     /// The calling thread is about to call its function `name`.
     pub fn enter_call(&self, name: &'static str) -> UnderWay<'_> {
-        self.verifier.calls().enter(&self.name, self.image.is_some(), name)
+        self.verifier.calls().enter(&self.name, self.places.clone(), name)
     }
 
     /// The image it runs from, unless it is linked into the process.
     pub fn image(&self) -> Option<&LoadedImage> {
-        self.image.as_ref()
+        self.image.as_deref()
     }
 
     /// True for an address in its image.
@@ -422,6 +426,7 @@ impl Driver {
             listed_pages: Mutex::default(),
             bug_checks: Mutex::default(),
             image: None,
+            places: None,
             object: DriverObject::new("", [0; 3]),
         })
     }

@@ -98,4 +98,14 @@ pub(crate) const UNUSABLE: &[(&str, &str, &str, &[&str])] = &[
         "struct.pack_into(\"<HHII\", self.config, 0x40, 0x11, 0, 0xFFFFF0, 0)",
         &["lies at 0xfffff0 of BAR0, which has 0x", "it must lie in a memory BAR of the function as a whole"],
     ),
+    (
+        "read-unanswered",
+        "    def register_read(self, offset):\n",
+        "    def register_read(self, offset):\n        if offset == TOY_ID:\n            __import__(\"time\").sleep(1000)\n",
+        &[
+            "DxgkDdiStartDevice of driver read-unanswered has not returned for 2.0 s, at IRQL 0: it waits for the function, which has not answered the read of 4 bytes at 0x0 of BAR0 for ",
+            " in toy.sys+0x",
+            "toy.c:",
+        ],
+    ),
 ];

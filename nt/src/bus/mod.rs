@@ -6,6 +6,7 @@
 mod emulate;
 pub(crate) mod inline;
 mod operands;
+pub(crate) mod pending;
 pub(crate) mod removable;
 mod string;
 pub mod trap;
