@@ -507,6 +507,33 @@ fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
     }
 }
 
+/// The place of a block is not that of a function which asks for all of them alone.
+#[test]
+fn pool_that_is_left_or_written_beside_has_the_callers_of_the_function_that_asked_for_it() {
+    const ALLOCATE: &str =
+        "static VOID *allocate(SIZE_T size)\n{\n    return ExAllocatePool2(POOL_FLAG_NON_PAGED, size, TAG);\n}\n";
+    const NESTED: &str = "static __attribute__((noinline)) VOID *get(SIZE_T size)\n{\n    VOID *volatile block = ALLOCATE;\n    return block;\n}\n\n\
+        static __attribute__((noinline)) VOID *allocate(SIZE_T size)\n{\n    VOID *volatile block = get(size);\n    return block;\n}\n";
+    const BEGINS: &str =
+        "    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
+    let left = format!("    (void)allocate(64);\n{BEGINS}");
+    let overrun =
+        format!("    UCHAR *block = allocate(64);\n    block[64] = 1;\n    ExFreePoolWithTag(block, TAG);\n{BEGINS}");
+    let newest = NESTED.replace("ALLOCATE", "ExAllocatePool2(POOL_FLAG_NON_PAGED, size, TAG)");
+    let older = NESTED.replace("ALLOCATE", "ExAllocatePoolWithTag(NonPagedPoolNx, size, TAG)");
+    for (name, allocate, new) in
+        [("nested-left", &newest, &left), ("nested-older", &older, &left), ("nested-overrun", &newest, &overrun)]
+    {
+        let Some(toy) = Toy::with_changes(name, &[(ALLOCATE, allocate), (BEGINS, new)]) else { return };
+        let run = toy.command("run", &[]);
+        let text = String::from_utf8_lossy(&run.stderr);
+        let asked = text.split_once("asked for in toy").map_or("", |(_, asked)| asked);
+        let places = [" get (", ", from toy", " allocate (", ", from toy", " stop_device ("];
+        let found = places.iter().try_fold(asked, |rest, place| rest.split_once(place).map(|(_, rest)| rest));
+        assert!(found.is_some(), "{name}: {text}");
+    }
+}
+
 #[test]
 fn a_driver_that_does_not_start_is_told_why_with_the_page() {
     some_at_a_time(&[REFUSED, UNUSABLE, CAPS, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {

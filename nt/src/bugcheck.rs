@@ -28,6 +28,8 @@ pub struct CodeLocation {
     pub file: Option<String>,
     /// Line number in that file.
     pub line: Option<u32>,
+    /// Where its function was called from, innermost first, as far as that is known.
+    pub callers: Vec<Self>,
 }
 
 impl fmt::Display for CodeLocation {
@@ -37,7 +39,8 @@ impl fmt::Display for CodeLocation {
             (Some(function), Some(file), Some(line)) => write!(f, "{function} ({file}:{line})"),
             (Some(function), ..) => f.write_str(function),
             _ => f.write_str("(no symbols)"),
-        }
+        }?;
+        self.callers.iter().try_for_each(|caller| write!(f, ", from {caller}"))
     }
 }
 

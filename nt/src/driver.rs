@@ -25,6 +25,7 @@ use crate::pool::{Pool, SpecialPool};
 use crate::ram::{Pages, Ram};
 use crate::registry::{OpenKeys, RegistryKey};
 use crate::resource::Resources;
+use crate::unwind::Frames;
 use crate::verifier::{Listener, Verifier};
 
 pub use page_lists::PageLists;
@@ -203,7 +204,7 @@ impl LoadedImage {
         let rva = self.image.rva_of(address)?;
         let source = self.symbols.as_ref().and_then(|symbols| symbols.describe(rva)).unwrap_or_default();
         let Source { function, file, line } = source;
-        Some(CodeLocation { module: self.image.name().to_owned(), rva, function, file, line })
+        Some(CodeLocation { module: self.image.name().to_owned(), rva, function, file, line, callers: Vec::new() })
     }
 }
 
@@ -284,6 +285,12 @@ impl Driver {
     /// Function, file and line of an address in its image; `None` if the address is outside.
     pub fn place(&self, address: usize) -> Option<CodeLocation> {
         self.image()?.place(address)
+    }
+
+    /// As [`Driver::place`], with the callers.
+    pub fn place_of(&self, [innermost, callers @ ..]: Frames) -> Option<CodeLocation> {
+        let callers = callers.iter().map_while(|caller| self.place(*caller)).collect();
+        Some(CodeLocation { callers, ..self.place(innermost)? })
     }
 
     pub fn name(&self) -> &str {

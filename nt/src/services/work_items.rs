@@ -70,7 +70,7 @@ extern "win64" fn io_allocate_work_item(device: *mut c_void) -> *mut c_void {
     require_at_most(NAME, DISPATCH_LEVEL);
     let driver = caller(NAME);
     let from = calling_instruction();
-    let block = on_host_stack(|| driver.pool().allocate_from(POOL_FLAG_NON_PAGED, 32, TAG, from));
+    let block = on_host_stack(|| driver.pool().allocate_from(POOL_FLAG_NON_PAGED, 32, TAG, [from, 0, 0]));
     let block = block.unwrap_or_else(|bugcheck| stop(bugcheck));
     if !block.is_null() {
         put(NAME, block.cast(), device);
