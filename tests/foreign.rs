@@ -528,7 +528,7 @@ fn pool_that_is_left_or_written_beside_has_the_callers_of_the_function_that_aske
         let run = toy.command("run", &[]);
         let text = String::from_utf8_lossy(&run.stderr);
         let asked = text.split_once("asked for in toy").map_or("", |(_, asked)| asked);
-        let places = [" get (", ", from toy", " allocate (", ", from toy", " stop_device ("];
+        let places = [" get(", ", from allocate(", ", from stop_device("];
         let found = places.iter().try_fold(asked, |rest, place| rest.split_once(place).map(|(_, rest)| rest));
         assert!(found.is_some(), "{name}: {text}");
     }

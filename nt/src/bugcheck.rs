@@ -32,15 +32,27 @@ pub struct CodeLocation {
     pub callers: Vec<Self>,
 }
 
-impl fmt::Display for CodeLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}+0x{:x} ", self.module, self.rva)?;
+impl CodeLocation {
+    fn source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.function, &self.file, self.line) {
             (Some(function), Some(file), Some(line)) => write!(f, "{function} ({file}:{line})"),
             (Some(function), ..) => f.write_str(function),
             _ => f.write_str("(no symbols)"),
-        }?;
-        self.callers.iter().try_for_each(|caller| write!(f, ", from {caller}"))
+        }
+    }
+}
+
+impl fmt::Display for CodeLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+0x{:x} ", self.module, self.rva)?;
+        self.source(f)?;
+        self.callers.iter().try_for_each(|caller| {
+            f.write_str(", from ")?;
+            match caller.function {
+                Some(_) => caller.source(f),
+                None => write!(f, "{}+0x{:x}", caller.module, caller.rva),
+            }
+        })
     }
 }
 

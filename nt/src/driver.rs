@@ -203,8 +203,28 @@ impl LoadedImage {
     pub fn place(&self, address: usize) -> Option<CodeLocation> {
         let rva = self.image.rva_of(address)?;
         let source = self.symbols.as_ref().and_then(|symbols| symbols.describe(rva)).unwrap_or_default();
+        Some(self.location(rva, source))
+    }
+
+    /// As [`LoadedImage::place`] of the first of these frames, with callers: those that it was compiled into, and those of the other frames, so that there are as
+    /// many places as frames at most.
+    pub fn place_of(&self, frames: Frames) -> Option<CodeLocation> {
+        let of = |address: usize| {
+            let rva = self.image.rva_of(address)?;
+            let mut sources = self.symbols.as_ref().map_or_else(Vec::new, |symbols| symbols.describe_inlined(rva));
+            if sources.is_empty() {
+                sources.push(Source::default());
+            }
+            Some(sources.into_iter().map(move |source| self.location(rva, source)))
+        };
+        let mut places = frames.into_iter().map_while(of).flatten().take(frames.len());
+        let innermost = places.next()?;
+        Some(CodeLocation { callers: places.collect(), ..innermost })
+    }
+
+    fn location(&self, rva: u32, source: Source) -> CodeLocation {
         let Source { function, file, line } = source;
-        Some(CodeLocation { module: self.image.name().to_owned(), rva, function, file, line, callers: Vec::new() })
+        CodeLocation { module: self.image.name().to_owned(), rva, function, file, line, callers: Vec::new() }
     }
 }
 
@@ -235,7 +255,7 @@ impl Driver {
             contiguous,
             listed_pages,
             bug_checks: Mutex::default(),
-            places: image.clone().map(|image| -> Places { Arc::new(move |address| image.place(address)) }),
+            places: image.clone().map(|image| -> Places { Arc::new(move |address| image.place_of([address, 0, 0])) }),
             image,
             object: DriverObject::new(name, place.unwrap_or_default()),
         })
@@ -287,10 +307,9 @@ impl Driver {
         self.image()?.place(address)
     }
 
-    /// As [`Driver::place`], with the callers.
-    pub fn place_of(&self, [innermost, callers @ ..]: Frames) -> Option<CodeLocation> {
-        let callers = callers.iter().map_while(|caller| self.place(*caller)).collect();
-        Some(CodeLocation { callers, ..self.place(innermost)? })
+    /// As [`LoadedImage::place_of`].
+    pub fn place_of(&self, frames: Frames) -> Option<CodeLocation> {
+        self.image()?.place_of(frames)
     }
 
     pub fn name(&self) -> &str {

@@ -103,8 +103,9 @@ pub(crate) const UNUSABLE: &[(&str, &str, &str, &[&str])] = &[
         "    def register_read(self, offset):\n",
         "    def register_read(self, offset):\n        if offset == TOY_ID:\n            __import__(\"time\").sleep(1000)\n",
         &[
-            "DxgkDdiStartDevice of driver read-unanswered has not returned for 2.0 s, at IRQL 0: it waits for the function, which has not answered the read of 4 bytes at 0x0 of BAR0 for ",
-            " in toy.sys+0x",
+            "DxgkDdiStartDevice of driver toy has not returned for 2.0 s, at IRQL 0: it waits for the function, which has not answered the read of 4 bytes at 0x0 of BAR0 for ",
+            " in toy+0x",
+            ", from read_register(",
             "toy.c:",
         ],
     ),
