@@ -163,8 +163,8 @@ pub struct Driver {
     /// Memory of its devices.
     io_spaces: Mutex<Vec<Weak<dyn IoSpace>>, Innermost>,
     contiguous: Contiguous,
-    /// Pages of MmAllocatePagesForMdlEx that it has not freed, by address.
-    listed_pages: Mutex<BTreeMap<usize, Pages>>,
+    /// Pages of MmAllocatePagesForMdlEx that it has not freed, by address, and an address inside the instruction that asked for them.
+    listed_pages: Mutex<BTreeMap<usize, (Pages, usize)>>,
     bug_checks: Mutex<BugChecks, Innermost>,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
     image: Option<Arc<LoadedImage>>,
@@ -390,15 +390,16 @@ impl Driver {
         self.contiguous.physical_address(address).or_else(|| self.ram()?.physical_address(address))
     }
 
-    /// Blocks of pages of lists that it has not freed.
-    pub(crate) fn listed_blocks(&self) -> usize {
-        lock(&self.listed_pages).len()
+    /// Blocks of pages of lists that it has not freed, and the instruction that asked for the first of them.
+    pub(crate) fn listed_blocks(&self) -> (usize, usize) {
+        let listed = lock(&self.listed_pages);
+        (listed.len(), listed.values().next().map_or(0, |(_, from)| *from))
     }
 
-    /// Keeps pages of a list for it; the address of the memory.
-    pub(crate) fn keep_listed(&self, pages: Pages) -> usize {
+    /// Keeps pages of a list for it, which an instruction has asked for; the address of the memory.
+    pub(crate) fn keep_listed(&self, pages: Pages, from: usize) -> usize {
         let address = pages.kernel_address().as_ptr().expose_provenance();
-        lock(&self.listed_pages).insert(address, pages);
+        lock(&self.listed_pages).insert(address, (pages, from));
         address
     }
 

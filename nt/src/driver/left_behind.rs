@@ -202,9 +202,11 @@ impl Driver {
             let what = format!("{contiguous} block(s) of contiguous memory, of which the first was asked for");
             self.leaked(contiguous as u64, from, &what);
         }
-        let listed = self.listed_blocks();
+        let (listed, from) = self.listed_blocks();
         if listed != 0 {
-            self.leaked(listed as u64, 0, &format!("{listed} block(s) of pages of MmAllocatePagesForMdlEx"));
+            let what =
+                format!("{listed} block(s) of pages of MmAllocatePagesForMdlEx, of which the first was asked for");
+            self.leaked(listed as u64, from, &what);
         }
         let keys = self.keys().count();
         if let Some((key, from)) = self.keys().first() {
