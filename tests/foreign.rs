@@ -475,6 +475,23 @@ fn a_function_without_any_interrupt_is_told_when_it_is_plugged_in_and_its_driver
     assert_eq!(code, Some(0), "it starts and stops: {told}");
 }
 
+/// Nothing masks messages, so that the log is all that tells of them.
+#[test]
+fn messages_that_nobody_claims_are_told_when_there_are_a_thousand_in_succession() {
+    let old = "    def register_write(self, offset, value):\n";
+    let new = format!(
+        "    def storm(self):\n        while self.trigger is not None:\n            os.write(self.trigger, struct.pack(\"<Q\", 1))\n            \
+         __import__(\"time\").sleep(0.0005)\n\n{old}        if offset == TOY_RESET and self.trigger is not None:\n            \
+         __import__(\"threading\").Thread(target=self.storm, daemon=True).start()\n"
+    );
+    let stop = "static NTSTATUS stop_device(PVOID context)\n{\n";
+    let late = format!(
+        "{stop}    LARGE_INTEGER time = {{ .QuadPart = -30000000 }};\n    KeDelayExecutionThread(KernelMode, FALSE, &time);\n"
+    );
+    let Some((code, told)) = told_by_run("storm", &[(old, &new), (stop, &late)]) else { return };
+    assert!(told.contains("answered FALSE for message interrupts 1000 times in succession"), "{code:?}: {told}");
+}
+
 #[test]
 fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
     const STOP: &str = "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);";
