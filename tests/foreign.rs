@@ -475,6 +475,18 @@ fn a_function_without_any_interrupt_is_told_when_it_is_plugged_in_and_its_driver
     assert_eq!(code, Some(0), "it starts and stops: {told}");
 }
 
+/// A server that ends the connection has pulled its function out, which is no success although the driver was started.
+#[test]
+fn a_server_that_ends_before_its_driver_has_stopped_is_no_success_of_run() {
+    let old = "    def register_write(self, offset, value):\n";
+    let new = format!(
+        "{old}        self.resets = getattr(self, \"resets\", 0) + (offset == TOY_RESET)\n        if self.resets > 1:\n            os._exit(9)\n"
+    );
+    let Some((code, told)) = told_by_run("server-ends", &[(old, &new)]) else { return };
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("the function vfio-user=") && told.contains(" is gone: what serves it"), "{told}");
+}
+
 /// Nothing masks messages, so that the log is all that tells of them.
 #[test]
 fn messages_that_nobody_claims_are_told_when_there_are_a_thousand_in_succession() {
