@@ -260,14 +260,12 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         let leftovers = Leftovers {
             irql: (left_at != entered_at).then_some((entered_at, left_at)),
             critical_regions: thread.critical_regions.saturating_sub(regions),
-            push_lock: thread.push_locks.get(locks).copied(),
-            mutex: thread.mutexes.get(mutexes).copied(),
+            push_lock: left(&mut thread.push_locks, locks),
+            mutex: left(&mut thread.mutexes, mutexes),
             spin_lock: spin_locks::forget_others(&spin_locks).map(|held| held.describe(driver)),
             downwards: outcome == DOWNWARDS,
         };
         thread.critical_regions = regions;
-        thread.push_locks.truncate(locks);
-        thread.mutexes.truncate(mutexes);
         leftovers
     });
     if let Some(bugcheck) = LANDED.take().and_then(|landed| describe(driver, landed, left_at)) {
@@ -278,6 +276,13 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         return (None, Leftovers::default());
     }
     (data.result, leftovers)
+}
+
+/// The first of what a call has acquired and not released, where so much was held before it; it is forgotten.
+fn left(held: &mut Vec<usize>, before: usize) -> Option<usize> {
+    let first = held.get(before).copied();
+    held.truncate(before);
+    first
 }
 
 /// Ends the innermost driver call of this thread; its [`run`] returns `None`. Without one the process ends, because there is

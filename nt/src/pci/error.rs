@@ -1,4 +1,4 @@
-//! Why a function cannot be used.
+//! Reasons for which a function of PCI cannot be used.
 
 use std::fmt;
 
