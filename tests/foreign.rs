@@ -31,7 +31,7 @@ use std::{env, fs, thread};
 
 use answers::{BROKEN_ANSWERS, CAPS, MEMORY, OBJECTS};
 use device_memory::MEMORY_MISTAKES;
-use interrupts::{LATE, WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
+use interrupts::{LATE, UNUSABLE, WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
 use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
 use power::{BROKEN_POWER, WITH_COMPONENT};
 use queues::{BROKEN_QUEUES, WITH_QUEUES};
@@ -475,6 +475,35 @@ fn a_function_without_any_interrupt_is_told_when_it_is_plugged_in_and_its_driver
     assert_eq!(code, Some(0), "it starts and stops: {told}");
 }
 
+/// A server that ends the connection has pulled its function out, which is no success although the driver was started.
+#[test]
+fn a_server_that_ends_before_its_driver_has_stopped_is_no_success_of_run() {
+    let old = "    def register_write(self, offset, value):\n";
+    let new = format!(
+        "{old}        self.resets = getattr(self, \"resets\", 0) + (offset == TOY_RESET)\n        if self.resets > 1:\n            os._exit(9)\n"
+    );
+    let Some((code, told)) = told_by_run("server-ends", &[(old, &new)]) else { return };
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("the function vfio-user=") && told.contains(" is gone: what serves it"), "{told}");
+}
+
+/// Nothing masks messages, so that the log is all that tells of them.
+#[test]
+fn messages_that_nobody_claims_are_told_when_there_are_a_thousand_in_succession() {
+    let old = "    def register_write(self, offset, value):\n";
+    let new = format!(
+        "    def storm(self):\n        while self.trigger is not None:\n            os.write(self.trigger, struct.pack(\"<Q\", 1))\n            \
+         __import__(\"time\").sleep(0.0005)\n\n{old}        if offset == TOY_RESET and self.trigger is not None:\n            \
+         __import__(\"threading\").Thread(target=self.storm, daemon=True).start()\n"
+    );
+    let stop = "static NTSTATUS stop_device(PVOID context)\n{\n";
+    let late = format!(
+        "{stop}    LARGE_INTEGER time = {{ .QuadPart = -30000000 }};\n    KeDelayExecutionThread(KernelMode, FALSE, &time);\n"
+    );
+    let Some((code, told)) = told_by_run("storm", &[(old, &new), (stop, &late)]) else { return };
+    assert!(told.contains("answered FALSE for message interrupts 1000 times in succession"), "{code:?}: {told}");
+}
+
 #[test]
 fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
     const STOP: &str = "    return adapter->interface.DxgkCbUnmapMemory(adapter->handle, (PVOID)adapter->registers);";
@@ -507,9 +536,36 @@ fn a_driver_that_does_not_stop_in_order_is_no_success_of_run() {
     }
 }
 
+/// The place of a block is not that of a function which asks for all of them alone.
+#[test]
+fn pool_that_is_left_or_written_beside_has_the_callers_of_the_function_that_asked_for_it() {
+    const ALLOCATE: &str =
+        "static VOID *allocate(SIZE_T size)\n{\n    return ExAllocatePool2(POOL_FLAG_NON_PAGED, size, TAG);\n}\n";
+    const NESTED: &str = "static __attribute__((noinline)) VOID *get(SIZE_T size)\n{\n    VOID *volatile block = ALLOCATE;\n    return block;\n}\n\n\
+        static __attribute__((noinline)) VOID *allocate(SIZE_T size)\n{\n    VOID *volatile block = get(size);\n    return block;\n}\n";
+    const BEGINS: &str =
+        "    write_register(adapter, TOY_RESET, 1);\n    adapter->interface.DxgkCbSynchronizeExecution";
+    let left = format!("    (void)allocate(64);\n{BEGINS}");
+    let overrun =
+        format!("    UCHAR *block = allocate(64);\n    block[64] = 1;\n    ExFreePoolWithTag(block, TAG);\n{BEGINS}");
+    let newest = NESTED.replace("ALLOCATE", "ExAllocatePool2(POOL_FLAG_NON_PAGED, size, TAG)");
+    let older = NESTED.replace("ALLOCATE", "ExAllocatePoolWithTag(NonPagedPoolNx, size, TAG)");
+    for (name, allocate, new) in
+        [("nested-left", &newest, &left), ("nested-older", &older, &left), ("nested-overrun", &newest, &overrun)]
+    {
+        let Some(toy) = Toy::with_changes(name, &[(ALLOCATE, allocate), (BEGINS, new)]) else { return };
+        let run = toy.command("run", &[]);
+        let text = String::from_utf8_lossy(&run.stderr);
+        let asked = text.split_once("asked for in toy").map_or("", |(_, asked)| asked);
+        let places = [" get(", ", from allocate(", ", from stop_device("];
+        let found = places.iter().try_fold(asked, |rest, place| rest.split_once(place).map(|(_, rest)| rest));
+        assert!(found.is_some(), "{name}: {text}");
+    }
+}
+
 #[test]
 fn a_driver_that_does_not_start_is_told_why_with_the_page() {
-    some_at_a_time(&[REFUSED, CAPS, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {
+    some_at_a_time(&[REFUSED, UNUSABLE, CAPS, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {
         let Some(toy) = Toy::new(name, old, new) else { return };
         // Answers that are left out in part are told apart from zeros with special pool.
         let output = toy.command("run", &["--driver-limit", "2", "--special-pool"]);

@@ -65,6 +65,8 @@ pub(crate) struct Interrupts {
     woken: Condvar,
     interrupts: AtomicU64,
     unclaimed: AtomicU64,
+    /// Answers FALSE for messages in succession, up to the number that is told.
+    unclaimed_messages: AtomicU64,
     dpcs: AtomicU64,
     notifications: [AtomicU64; NOTIFICATION_KINDS],
     legacy_evaluations: AtomicU64,
@@ -95,7 +97,7 @@ struct Line {
     claimed: u32,
 }
 
-/// So many interrupts of a line in succession that nobody claims are one that nobody ever ends: it stays masked then. No page says how many.
+/// So many interrupts of a line in succession that nobody claims are one that nobody ever ends: it stays masked then. So many messages are told. No page says how many.
 const UNCLAIMED_MAX: u32 = 1000;
 /// So many interrupts of a line that are claimed before a DPC routine runs are one that is to end there: it stays masked until then. No page says how many.
 const CLAIMED_MAX: u32 = 1000;
@@ -283,7 +285,10 @@ impl Interrupts {
     /// The interrupt routine has run for a function: a line that it asserts still interrupts again.
     fn end_of_line(&self, miniport: &Miniport, function: u32, claimed: bool) {
         let mut lines = lock(&self.lines);
-        let Some(line) = lines.iter_mut().find(|line| line.function == function) else { return };
+        let Some(line) = lines.iter_mut().find(|line| line.function == function) else {
+            drop(lines);
+            return self.end_of_messages(miniport, claimed);
+        };
         line.unclaimed = if claimed { 0 } else { line.unclaimed.saturating_add(1) };
         line.claimed = line.claimed.saturating_add(claimed.into());
         let (bus, unclaimed, claimed) = (Arc::clone(&line.bus), line.unclaimed, line.claimed);
@@ -302,6 +307,22 @@ impl Interrupts {
         }
         if unclaimed < UNCLAIMED_MAX && claimed < CLAIMED_MAX {
             bus.unmask_line();
+        }
+    }
+
+    /// The interrupt routine has run for messages of a function. Nothing masks those that nobody claims; the log has the first time that there are so many.
+    fn end_of_messages(&self, miniport: &Miniport, claimed: bool) {
+        let unclaimed = self.unclaimed_messages.load(Ordering::Relaxed);
+        if unclaimed >= u64::from(UNCLAIMED_MAX) {
+            return;
+        }
+        let unclaimed = if claimed { 0 } else { unclaimed + 1 };
+        self.unclaimed_messages.store(unclaimed, Ordering::Relaxed);
+        if unclaimed == u64::from(UNCLAIMED_MAX) {
+            miniport.driver().verifier().log(format!(
+                "DxgkDdiInterruptRoutine answered FALSE for message interrupts {UNCLAIMED_MAX} times in succession: the function sends messages for which its driver finds no cause \
+                 [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]"
+            ));
         }
     }
 

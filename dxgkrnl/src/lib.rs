@@ -99,7 +99,7 @@ pub use thunks::priority::{
 };
 pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::{further_thunks, thunks};
-pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
+pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, interrupt_name, nanoseconds};
 pub use vidmm::ResidencyCounts;
 pub use vidsch::{
     FenceReports, GpuClock, Holdings, ProcessOverview, QueueFenceLog, SchedulingLogCounts, Tree, WaitedFence,

@@ -3,6 +3,8 @@
 //! The events of a driver's adapters go into one ring of a fixed size, which is off until somebody asks; then an event costs
 //! one branch. A ring that is full gives up its oldest events and counts them. Device level may add events, so the ring's lock is a leaf.
 
+mod names;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,6 +15,9 @@ use wddm_ddi::types::LUID;
 
 use crate::kmd_handle::KmdHandle;
 use nt::services;
+
+pub use names::interrupt_name;
+pub(crate) use names::operation_name;
 
 /// Most events that a trace may hold.
 pub const TRACE_EVENTS_MAX: u32 = 1 << 20;

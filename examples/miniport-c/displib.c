@@ -5,6 +5,9 @@
 #include <ntddk.h>
 #include <dispmprt.h>
 
+/* What the compiler names in code with floating point, which x64 lets a driver use; with the WDK it is in the kit's libraries. */
+int _fltused = 0x9875;
+
 /* Requests of Windows 8 and later, and of Windows 7. */
 #define REGISTER_WINDOWS_8 0x230047
 #define REGISTER_WINDOWS_7 0x23003f

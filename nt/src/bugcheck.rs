@@ -28,16 +28,31 @@ pub struct CodeLocation {
     pub file: Option<String>,
     /// Line number in that file.
     pub line: Option<u32>,
+    /// Where its function was called from, innermost first, as far as that is known.
+    pub callers: Vec<Self>,
 }
 
-impl fmt::Display for CodeLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}+0x{:x} ", self.module, self.rva)?;
+impl CodeLocation {
+    fn source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.function, &self.file, self.line) {
             (Some(function), Some(file), Some(line)) => write!(f, "{function} ({file}:{line})"),
             (Some(function), ..) => f.write_str(function),
             _ => f.write_str("(no symbols)"),
         }
+    }
+}
+
+impl fmt::Display for CodeLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+0x{:x} ", self.module, self.rva)?;
+        self.source(f)?;
+        self.callers.iter().try_for_each(|caller| {
+            f.write_str(", from ")?;
+            match caller.function {
+                Some(_) => caller.source(f),
+                None => write!(f, "{}+0x{:x}", caller.module, caller.rva),
+            }
+        })
     }
 }
 

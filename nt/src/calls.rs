@@ -18,7 +18,8 @@ use std::time::Duration;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::types::KIRQL;
 
-use crate::bugcheck::Bugcheck;
+use crate::bugcheck::{Bugcheck, CodeLocation};
+use crate::bus::pending::{self, Pending};
 use crate::fault::signal::INTERRUPT;
 use crate::irql;
 use crate::lock::{Innermost, Mutex, lock};
@@ -126,13 +127,16 @@ impl Allotment {
     }
 }
 
+/// Finds the place of an address in a driver image.
+pub(crate) type Places = Arc<dyn Fn(usize) -> Option<CodeLocation> + Send + Sync>;
+
 /// A call into a driver that has not returned.
 struct Call {
     number: u64,
     name: &'static str,
     driver: Arc<str>,
-    /// True for a driver image, which can be interrupted.
-    is_image: bool,
+    /// Of a driver image, which can be interrupted.
+    places: Option<Places>,
     entered_at: KIRQL,
     thread: libc::pthread_t,
     /// The host's number of the thread.
@@ -140,6 +144,9 @@ struct Call {
     /// Level and seat of the thread, which lives at least as long as this is registered.
     level: *const AtomicU8,
     seat: *const Seat,
+    pending: *const Pending,
+    /// The access to a register that the last look found its thread in, and the looks in a row that found it.
+    access: (u64, u32),
     /// Looks that found it.
     looks: u32,
     /// The last of them in a row that found its thread at DISPATCH_LEVEL or above.
@@ -168,10 +175,27 @@ impl Call {
             .get()
             .filter(|_| innermost)
             .map_or_else(String::new, |service| format!(": it is in {service}"));
-        format!("{name} of driver {driver} has not returned {what}for {seconds:.1} s, at IRQL {level}{service}")
+        let access = self.access().filter(|_| innermost).map_or_else(String::new, |access| {
+            let seconds = f64::from(self.access.1) * LOOK.as_secs_f64();
+            format!(": it waits for the function, which has not answered {access} for {seconds:.1} s")
+        });
+        format!("{name} of driver {driver} has not returned {what}for {seconds:.1} s, at IRQL {level}{service}{access}")
+    }
+
+    /// The access to a register that its thread is in, also before the call.
+    fn access(&self) -> Option<pending::Access> {
+        // SAFETY: the thread lives, because it has still to take this out of the list.
+        unsafe { &*self.pending }.access()
+    }
+
+    /// The instruction of the image that waits for a register.
+    fn place(&self) -> Option<CodeLocation> {
+        self.places.as_ref()?(self.access()?.instruction)
     }
 
     fn count(&mut self) {
+        let number = self.access().map_or(0, |access| access.number);
+        self.access = (number, if number == self.access.0 { self.access.1 + 1 } else { 1 });
         self.looks += 1;
         self.raised = if self.level() >= DISPATCH_LEVEL { self.raised + 1 } else { 0 };
     }
@@ -184,10 +208,12 @@ impl Call {
                 true => ([0, looks, allowed, 0], ""),
                 false => ([1, allowed, 0, 0], "to a level below DISPATCH_LEVEL "),
             };
-            Some(Bugcheck::new(Bugcheck::DPC_WATCHDOG_VIOLATION, parameters, self.describe(self.raised, what)))
+            let told = self.describe(self.raised, what);
+            Some(Bugcheck::new(Bugcheck::DPC_WATCHDOG_VIOLATION, parameters, told).at(self.place()))
         } else if self.looks >= allotment.passive {
             let parameters = [self.id.cast_unsigned().into(), 0, 0, 1];
-            Some(Bugcheck::new(Bugcheck::THREAD_STUCK_IN_DEVICE_DRIVER, parameters, self.describe(self.looks, "")))
+            let told = self.describe(self.looks, "");
+            Some(Bugcheck::new(Bugcheck::THREAD_STUCK_IN_DEVICE_DRIVER, parameters, told).at(self.place()))
         } else {
             None
         }
@@ -195,7 +221,7 @@ impl Call {
 
     /// Has the thread end this call if it is an image's.
     fn interrupt(&self) {
-        if !self.is_image {
+        if self.places.is_none() {
             return;
         }
         // SAFETY: the thread lives, because it has still to take this out of the list.
@@ -253,21 +279,23 @@ pub enum Next {
 }
 
 impl Calls {
-    /// The calling thread is about to call the function `name` of a driver, which is an image or linked.
-    pub fn enter(&self, driver: &Arc<str>, is_image: bool, name: &'static str) -> UnderWay<'_> {
+    /// The calling thread is about to call the function `name` of a driver, which is an image with places or linked.
+    pub(crate) fn enter(&self, driver: &Arc<str>, places: Option<Places>, name: &'static str) -> UnderWay<'_> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let call = Call {
             number,
             name,
             driver: Arc::clone(driver),
-            is_image,
+            places,
             entered_at: irql::current(),
             // SAFETY: no requirements.
             thread: unsafe { libc::pthread_self() },
             id: thread_id(),
             level: irql::of_this_thread(),
             seat: SEAT.with(|seat| &raw const *seat),
+            pending: pending::of_this_thread(),
+            access: (0, 0),
             looks: 0,
             raised: 0,
         };
@@ -309,7 +337,7 @@ impl Calls {
         let thread = calls.iter().find(|call| call.number == late.number).map(|call| call.id);
         let Some(innermost) = calls.iter().rev().find(|call| Some(call.id) == thread) else { return Next::Look };
         innermost.interrupt();
-        let silent = if innermost.is_image { CHANCES } else { 0 };
+        let silent = if innermost.places.is_some() { CHANCES } else { 0 };
         let (looks, bugcheck) = (late.looks, late.bugcheck.clone());
         late.looks += 1;
         if looks == silent {

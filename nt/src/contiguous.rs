@@ -144,7 +144,7 @@ impl Block {
         );
         let parameters = [start as u64, (end + at) as u64, 0, PAST_THE_END];
         let bugcheck = Bugcheck::new(Bugcheck::SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION, parameters, reason);
-        Err(Misuse { bugcheck, from: self.from })
+        Err(Misuse { bugcheck, from: [self.from, 0, 0] })
     }
 }
 
@@ -178,7 +178,7 @@ impl Contiguous {
             };
             let reason = format!("MmFreeContiguousMemory of {address:#x}, {what}");
             let bugcheck = Bugcheck::new(Bugcheck::BAD_POOL_CALLER, [NONE, address as u64, 0, 0], reason);
-            return Err(Misuse { bugcheck, from: freed.map_or(0, |freed| freed.from) });
+            return Err(Misuse { bugcheck, from: [freed.map_or(0, |freed| freed.from), 0, 0] });
         };
         let whole = block.check();
         let Block { view, pages, size, .. } = block;

@@ -150,6 +150,11 @@ impl State {
         self.handles.len()
     }
 
+    /// References to thread objects that were not given up.
+    pub fn references(&self) -> u64 {
+        self.referenced.values().map(|(_, count)| u64::from(*count)).sum()
+    }
+
     /// The object of a handle, with one more reference.
     pub fn reference_handle(&mut self, handle: usize) -> Option<usize> {
         let thread = Arc::clone(self.handles.get(&handle)?);

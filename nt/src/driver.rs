@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use wddm_ddi::nt::NtImports;
 
 use crate::bugcheck::CodeLocation;
-use crate::calls::UnderWay;
+use crate::calls::{Places, UnderWay};
 use crate::contiguous::Contiguous;
 use crate::deferred::Deferred;
 use crate::etw::Etw;
@@ -25,6 +25,7 @@ use crate::pool::{Pool, SpecialPool};
 use crate::ram::{Pages, Ram};
 use crate::registry::{OpenKeys, RegistryKey};
 use crate::resource::Resources;
+use crate::unwind::Frames;
 use crate::verifier::{Listener, Verifier};
 
 pub use page_lists::PageLists;
@@ -162,11 +163,13 @@ pub struct Driver {
     /// Memory of its devices.
     io_spaces: Mutex<Vec<Weak<dyn IoSpace>>, Innermost>,
     contiguous: Contiguous,
-    /// Pages of MmAllocatePagesForMdlEx that it has not freed, by address.
-    listed_pages: Mutex<BTreeMap<usize, Pages>>,
+    /// Pages of MmAllocatePagesForMdlEx that it has not freed, by address, and an address inside the instruction that asked for them.
+    listed_pages: Mutex<BTreeMap<usize, (Pages, usize)>>,
     bug_checks: Mutex<BugChecks, Innermost>,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
-    image: Option<LoadedImage>,
+    image: Option<Arc<LoadedImage>>,
+    /// Its places, for the watchdog.
+    places: Option<Places>,
     object: DriverObject,
 }
 
@@ -200,8 +203,28 @@ impl LoadedImage {
     pub fn place(&self, address: usize) -> Option<CodeLocation> {
         let rva = self.image.rva_of(address)?;
         let source = self.symbols.as_ref().and_then(|symbols| symbols.describe(rva)).unwrap_or_default();
+        Some(self.location(rva, source))
+    }
+
+    /// As [`LoadedImage::place`] of the first of these frames, with callers: those that it was compiled into, and those of the other frames, so that there are as
+    /// many places as frames at most.
+    pub fn place_of(&self, frames: Frames) -> Option<CodeLocation> {
+        let of = |address: usize| {
+            let rva = self.image.rva_of(address)?;
+            let mut sources = self.symbols.as_ref().map_or_else(Vec::new, |symbols| symbols.describe_inlined(rva));
+            if sources.is_empty() {
+                sources.push(Source::default());
+            }
+            Some(sources.into_iter().map(move |source| self.location(rva, source)))
+        };
+        let mut places = frames.into_iter().map_while(of).flatten().take(frames.len());
+        let innermost = places.next()?;
+        Some(CodeLocation { callers: places.collect(), ..innermost })
+    }
+
+    fn location(&self, rva: u32, source: Source) -> CodeLocation {
         let Source { function, file, line } = source;
-        Some(CodeLocation { module: self.image.name().to_owned(), rva, function, file, line })
+        CodeLocation { module: self.image.name().to_owned(), rva, function, file, line, callers: Vec::new() }
     }
 }
 
@@ -213,6 +236,7 @@ impl Driver {
         let services = host.services;
         let place =
             image.as_ref().map(|LoadedImage { image, .. }| [image.base(), image.size(), image.entry().unwrap_or(0)]);
+        let image = image.map(Arc::new);
         let (etw, keys, deferred, contiguous, listed_pages) = Default::default();
         Arc::new(Self {
             name: name.into(),
@@ -231,6 +255,7 @@ impl Driver {
             contiguous,
             listed_pages,
             bug_checks: Mutex::default(),
+            places: image.clone().map(|image| -> Places { Arc::new(move |address| image.place_of([address, 0, 0])) }),
             image,
             object: DriverObject::new(name, place.unwrap_or_default()),
         })
@@ -264,12 +289,12 @@ impl Driver {
 
     /// The calling thread is about to call its function `name`.
     pub fn enter_call(&self, name: &'static str) -> UnderWay<'_> {
-        self.verifier.calls().enter(&self.name, self.image.is_some(), name)
+        self.verifier.calls().enter(&self.name, self.places.clone(), name)
     }
 
     /// The image it runs from, unless it is linked into the process.
     pub fn image(&self) -> Option<&LoadedImage> {
-        self.image.as_ref()
+        self.image.as_deref()
     }
 
     /// True for an address in its image.
@@ -280,6 +305,11 @@ impl Driver {
     /// Function, file and line of an address in its image; `None` if the address is outside.
     pub fn place(&self, address: usize) -> Option<CodeLocation> {
         self.image()?.place(address)
+    }
+
+    /// As [`LoadedImage::place_of`].
+    pub fn place_of(&self, frames: Frames) -> Option<CodeLocation> {
+        self.image()?.place_of(frames)
     }
 
     pub fn name(&self) -> &str {
@@ -360,15 +390,16 @@ impl Driver {
         self.contiguous.physical_address(address).or_else(|| self.ram()?.physical_address(address))
     }
 
-    /// Blocks of pages of lists that it has not freed.
-    pub(crate) fn listed_blocks(&self) -> usize {
-        lock(&self.listed_pages).len()
+    /// Blocks of pages of lists that it has not freed, and the instruction that asked for the first of them.
+    pub(crate) fn listed_blocks(&self) -> (usize, usize) {
+        let listed = lock(&self.listed_pages);
+        (listed.len(), listed.values().next().map_or(0, |(_, from)| *from))
     }
 
-    /// Keeps pages of a list for it; the address of the memory.
-    pub(crate) fn keep_listed(&self, pages: Pages) -> usize {
+    /// Keeps pages of a list for it, which an instruction has asked for; the address of the memory.
+    pub(crate) fn keep_listed(&self, pages: Pages, from: usize) -> usize {
         let address = pages.kernel_address().as_ptr().expose_provenance();
-        lock(&self.listed_pages).insert(address, pages);
+        lock(&self.listed_pages).insert(address, (pages, from));
         address
     }
 
@@ -422,6 +453,7 @@ impl Driver {
             listed_pages: Mutex::default(),
             bug_checks: Mutex::default(),
             image: None,
+            places: None,
             object: DriverObject::new("", [0; 3]),
         })
     }

@@ -2,6 +2,7 @@
 //!
 //! Everything in configuration space comes from the device and is checked.
 
+mod error;
 mod interrupt;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use crate::bus::removable::Removable;
 use crate::bus::{Bar, Bus};
 use crate::irql::DEVICE_LEVEL;
 use crate::range::RangeAllocator;
+pub use error::PciError;
 pub use interrupt::Interrupt;
 
 /// Translated addresses of device memory start here, far above any physical memory.
@@ -43,59 +45,10 @@ const POWER_CONTROL: u16 = 4;
 const POWER_STATE: u32 = 3;
 const POWER_D0: u32 = 0;
 const POWER_D3HOT: u32 = 3;
-const CAPABILITY_MSI: u32 = 0x05;
-const CAPABILITY_MSIX: u32 = 0x11;
 /// No more capabilities fit between the header and offset 256.
 const MOST_CAPABILITIES: usize = 48;
 /// Vectors that a function may be given: the resource list has eight descriptors at most.
 const DESCRIPTORS: usize = 8;
-
-/// A function cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PciError {
-    /// Nothing answers.
-    Absent,
-    /// Not an ordinary function: header type.
-    Header(u8),
-    /// The size mask of a BAR makes no sense.
-    BarMask {
-        /// BAR number.
-        bar: u8,
-        /// Value that the BAR read as after ones were written.
-        mask: u64,
-    },
-    /// Configuration space and what serves the function disagree about a BAR.
-    BarSize {
-        /// BAR number.
-        bar: u8,
-        /// Bytes according to configuration space.
-        configured: u64,
-        /// Bytes according to what serves the function, if it knows the BAR.
-        adaptor: Option<u64>,
-    },
-    /// No address range is free for a BAR.
-    NoAddressSpace(u8),
-}
-
-impl fmt::Display for PciError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => f.write_str("no function answers configuration reads"),
-            Self::Header(header) => write!(f, "header type 0x{header:02x} is not that of an ordinary function"),
-            Self::BarMask { bar, mask } => write!(f, "BAR{bar} has the impossible size mask 0x{mask:x}"),
-            Self::BarSize { bar, configured, adaptor } => {
-                write!(f, "BAR{bar} has 0x{configured:x} bytes in configuration space")?;
-                match adaptor {
-                    Some(bytes) => write!(f, " and 0x{bytes:x} bytes in what serves the function"),
-                    None => f.write_str(", and what serves the function has no such BAR"),
-                }
-            }
-            Self::NoAddressSpace(bar) => write!(f, "no address space left for BAR{bar}"),
-        }
-    }
-}
-
-impl std::error::Error for PciError {}
 
 /// Address space of the bus that BARs are placed in.
 pub struct BusAddresses {
@@ -172,6 +125,7 @@ impl Function {
         let command = bus.config_read(COMMAND, 2) & !(COMMAND_MEMORY | COMMAND_MASTER);
         bus.config_write(COMMAND, 2, command);
         let bars = place_bars(&*bus, addresses)?;
+        interrupt::check_messages(&*bus, &bars)?;
         let capacity = DESCRIPTORS.saturating_sub(bars.len()) as u16;
         Ok(Self {
             vendor,
@@ -216,15 +170,24 @@ impl Function {
 
     /// Lets the function answer at its BARs and master the bus. A driver finds it in D0, also one that starts after another that has left it
     /// in D3, such as that of an adapter of which another function was pulled out. [wdm: IRP_MN_START_DEVICE]
-    pub fn enable(&self) {
+    ///
+    /// # Errors
+    /// A bit of the Command register that it needs does not stick: that of its BARs, if it has any, or that of its messages.
+    pub fn enable(&self) -> Result<(), PciError> {
         set_power(&*self.bus, POWER_D0);
         self.restore();
         let line = matches!(self.interrupt, Interrupt::Line(_));
         let command = self.bus.config_read(COMMAND, 2) & !COMMAND_NO_INTX;
         let command = command | COMMAND_MEMORY | COMMAND_MASTER | if line { 0 } else { COMMAND_NO_INTX };
         self.bus.config_write(COMMAND, 2, command);
+        let (messages, read) = (matches!(self.interrupt, Interrupt::Messages(_)), self.bus.config_read(COMMAND, 2));
+        let needed = if self.bars.is_empty() { 0 } else { COMMAND_MEMORY } | if messages { COMMAND_MASTER } else { 0 };
+        if needed & !read != 0 {
+            return Err(PciError::Command { written: command, read });
+        }
         // The addresses stay as long as the function does.
         self.enabled.get_or_init(|| self.placed());
+        Ok(())
     }
 
     /// True if the function was reset since it was enabled: configuration space answers, and the BARs do not any more.
@@ -393,22 +356,9 @@ fn capabilities(bus: &dyn Bus) -> impl Iterator<Item = (u16, u32)> {
     places.map(|at| (at, bus.config_read(at, 2) & 0xff))
 }
 
-/// Message interrupts that the function offers: MSI-X, or else MSI.
-fn message_count(bus: &dyn Bus) -> u16 {
-    let mut messages = 0;
-    for (at, id) in capabilities(bus) {
-        let control = bus.config_read(at + 2, 2) as u16;
-        match id {
-            CAPABILITY_MSIX => return (control & 0x7ff) + 1,
-            CAPABILITY_MSI => messages = 1 << (control >> 1 & 0b111).min(5),
-            _ => {}
-        }
-    }
-    messages
-}
-
 #[cfg(test)]
 mod tests {
+    use super::interrupt::CAPABILITY_MSIX;
     use super::*;
     use crate::bus::InterruptSink;
     use crate::ram::Ram;
@@ -421,6 +371,7 @@ mod tests {
         words: Mutex<[u32; 64]>,
         writable: [u32; 64],
         bars: BTreeMap<u8, u64>,
+        messages: Option<u32>,
     }
 
     impl Config {
@@ -444,6 +395,7 @@ mod tests {
                 words: Mutex::new(words),
                 writable,
                 bars: BTreeMap::from([(0, 0x1_0000), (2, 4 << 32), (4, 0x1000)]),
+                messages: None,
             }
         }
     }
@@ -473,6 +425,9 @@ mod tests {
         fn connect_interrupts(&self, _: u16, _: Arc<dyn InterruptSink>) -> io::Result<()> {
             Ok(())
         }
+        fn messages(&self, _: bool) -> Option<u32> {
+            self.messages
+        }
         fn has_line(&self) -> bool {
             true
         }
@@ -500,7 +455,7 @@ mod tests {
         let length = unsafe { list.PartialDescriptors[1].u.Memory.Length };
         assert_eq!(u64::from(length) << 8, 4 << 32);
         assert_eq!(list.PartialDescriptors[3].Type, CM_PARTIAL_RESOURCE_DESCRIPTOR::INTERRUPT);
-        function.enable();
+        function.enable().unwrap();
         assert_eq!(config.config_read(COMMAND, 2) & 6, 6);
         assert!(!function.was_reset());
         let placed = function.placed();
@@ -531,6 +486,63 @@ mod tests {
         assert_eq!(enumerate(|config| _ = config.bars.remove(&4)), missing);
         let holes = enumerate(|config| config.writable[4] = 0xf0ff_0000);
         assert!(matches!(holes, PciError::BarMask { bar: 0, .. }));
+    }
+
+    #[test]
+    fn messages_that_nobody_can_send_are_refused_with_register_and_value() {
+        let told = |change: fn(&mut Config)| {
+            let mut config = Config::new();
+            change(&mut config);
+            let function = Function::enumerate(Arc::new(config), &mut BusAddresses::default());
+            function.and_then(|function| function.enable()).map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        assert_eq!(told(|config| config.messages = Some(8)), "");
+        let fewer = [told(|config| config.messages = Some(0)), told(|config| config.messages = Some(7))];
+        for (none, count) in fewer.iter().zip([0, 7]) {
+            let said = format!(
+                "at 0x42 of configuration space reads 0x0007, which is 8 message interrupts, and what serves the function has {count} "
+            );
+            assert!(none.contains(&said), "{none}");
+        }
+        let absent = told(|config| config.words.get_mut().unwrap()[17] = 0x2005);
+        assert!(
+            absent.contains("at 0x44 of configuration space reads 0x00002005, so that the MSI-X table"),
+            "{absent}"
+        );
+        assert!(absent.contains("of 0x80 bytes lies at 0x2000 of BAR5, which the function does not have"), "{absent}");
+        let long = told(|config| config.words.get_mut().unwrap()[16] = 0x07ff << 16 | CAPABILITY_MSIX);
+        assert_eq!(long, "", "2048 entries of 16 bytes just fit into BAR0");
+        let beyond = told(|config| {
+            let words = config.words.get_mut().unwrap();
+            (words[16], words[17]) = (0x07ff << 16 | CAPABILITY_MSIX, 0x8008);
+        });
+        assert!(beyond.contains("lies at 0x8008 of BAR0, which has 0x10000 bytes"), "{beyond}");
+        let bits = told(|config| config.words.get_mut().unwrap()[18] = 0xfff8 + 8);
+        assert!(bits.contains("pending bit array of 0x8 bytes lies at 0x10000 of BAR0"), "{bits}");
+    }
+
+    #[test]
+    fn command_bits_that_do_not_stick_are_refused_where_the_function_needs_them() {
+        let told = |writable: u32, change: fn(&mut Config)| {
+            let mut config = Config::new();
+            config.writable[1] = writable;
+            change(&mut config);
+            let function = Function::enumerate(Arc::new(config), &mut BusAddresses::default()).unwrap();
+            function.enable().map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        let no_master = told(COMMAND_MEMORY | COMMAND_NO_INTX, |_| {});
+        assert!(no_master.contains("reads 0x0402 after 0x0406 was written: Bus Master Enable (bit 2)"), "{no_master}");
+        let no_memory = told(COMMAND_MASTER | COMMAND_NO_INTX, |_| {});
+        assert!(
+            no_memory.contains("reads 0x0404 after 0x0406 was written: Memory Space Enable (bit 1)"),
+            "{no_memory}"
+        );
+        // A function that masters no bus may hardwire the bit.
+        let by_line = told(COMMAND_MEMORY, |config| {
+            let words = config.words.get_mut().unwrap();
+            (words[16], words[15]) = (0x09, 1 << 8);
+        });
+        assert_eq!(by_line, "");
     }
 
     #[test]

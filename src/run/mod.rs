@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::clock::{self, Clock};
 use crate::memory_image::MemoryImage;
@@ -19,6 +20,7 @@ use crate::trace::{Trace, perfetto};
 use campanile_conformance::cases::any_driver_lab::is_campanile;
 use campanile_conformance::installed::describe;
 use campanile_conformance::rig::Rig;
+use dxgkrnl::bus::Bus;
 use pipeline::{Finished, Pipeline};
 use progress::Progress;
 pub use report::{FileReport, KernelReport, Report, SubmitReport, Totals};
@@ -68,6 +70,8 @@ pub enum RunError {
     MemoryImage(String),
     /// The driver is started, and is another one than this project's: what the adapter tells of itself.
     AnotherDriver(Vec<String>),
+    /// A function of this name went away while its driver was started.
+    FunctionGone(String),
 }
 
 impl fmt::Display for RunError {
@@ -77,6 +81,11 @@ impl fmt::Display for RunError {
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
             Self::NoMachine(error) => f.write_str(error),
             Self::MemoryImage(error) => write!(f, "no memory image: {error}"),
+            Self::FunctionGone(name) => write!(
+                f,
+                "the function {name} is gone: what serves it has ended the connection, and its adapter was removed by surprise. The output of the server says why; \
+                 `--log` (CAMPANILE_LOG=1) prints what driver and system said before"
+            ),
             Self::AnotherDriver(lines) => {
                 writeln!(f, "the driver {} is started:", DriverChoice::selected())?;
                 lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
@@ -159,7 +168,7 @@ pub fn command(options: &Options) -> u8 {
                     heard.iter().for_each(|line| testbed::complain!("  {line}"));
                     error.exit_code()
                 }
-                RunError::Driver(_) => EXIT_MACHINE,
+                RunError::Driver(_) | RunError::FunctionGone(_) => EXIT_MACHINE,
                 // It was asked for the driver alone, which is started.
                 RunError::AnotherDriver(_) if options.files.is_empty() => EXIT_OK,
                 RunError::NoMachine(_) | RunError::MemoryImage(_) | RunError::AnotherDriver(_) => EXIT_INPUT,
@@ -218,8 +227,9 @@ fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome,
         }
         // That it is started is not all that is asked for: it must stop as well.
         Err(started @ RunError::AnotherDriver(_)) => {
+            let buses = buses(&system);
             system.shutdown()?;
-            Err(started)
+            Err(gone(&buses).unwrap_or(started))
         }
         // A failure of the work explains more than what it leaves behind.
         Err(failed) => Err(failed),
@@ -242,7 +252,9 @@ fn stream_attached(
 ) -> Result<Outcome, RunError> {
     let adapter = match Adapter::open_luid(system.luid()) {
         Ok(adapter) => adapter,
-        Err(error) => return Err(another_driver(system).unwrap_or_else(|| error.into())),
+        Err(error) => {
+            return Err(another_driver(system).or_else(|| gone(&buses(system))).unwrap_or_else(|| error.into()));
+        }
     };
     let pipeline = Pipeline::new(&adapter, tracing)?;
     for fault in &options.faults {
@@ -256,6 +268,15 @@ fn stream_attached(
     }
     let gpu = system.counters().since(&before);
     streamer.outcome(Drivers::selected(), Some(gpu))
+}
+
+fn buses(system: &System) -> Vec<Arc<dyn Bus>> {
+    system.adapters().iter().map(|part| Arc::clone(part.bus())).collect()
+}
+
+/// The error of the first function that has gone away.
+fn gone(buses: &[Arc<dyn Bus>]) -> Option<RunError> {
+    buses.iter().find(|bus| bus.is_gone()).map(|bus| RunError::FunctionGone(bus.name()))
 }
 
 /// What the adapter tells of itself, if its driver is not this project's.

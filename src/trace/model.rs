@@ -386,33 +386,7 @@ impl EventKind {
 
 /// Name of a DXGK_INTERRUPT_TYPE.
 pub fn report_name(kind: u32) -> String {
-    const NAMES: [&str; 21] = [
-        "",
-        "DMA_COMPLETED",
-        "DMA_PREEMPTED",
-        "CRTC_VSYNC",
-        "DMA_FAULTED",
-        "DISPLAYONLY_VSYNC",
-        "DISPLAYONLY_PRESENT_PROGRESS",
-        "CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY",
-        "MICACAST_CHUNK_PROCESSING_COMPLETE",
-        "DMA_PAGE_FAULTED",
-        "CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY2",
-        "MONITORED_FENCE_SIGNALED",
-        "HWQUEUE_PAGE_FAULTED",
-        "HWCONTEXTLIST_SWITCH_COMPLETED",
-        "PERIODIC_MONITORED_FENCE_SIGNALED",
-        "SCHEDULING_LOG_INTERRUPT",
-        "GPU_ENGINE_TIMEOUT",
-        "SUSPEND_CONTEXT_COMPLETED",
-        "CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3",
-        "NATIVE_FENCE_SIGNALED",
-        "GPU_ENGINE_STATE_CHANGE",
-    ];
-    match NAMES.get(kind as usize) {
-        Some(name) if !name.is_empty() => (*name).to_owned(),
-        _ => format!("report {kind}"),
-    }
+    dxgkrnl::interrupt_name(kind.cast_signed()).map_or_else(|| format!("report {kind}"), str::to_owned)
 }
 
 /// Name of a DXGK_BUILDPAGINGBUFFER_OPERATION.

@@ -45,3 +45,68 @@ pub(crate) const WITHOUT_INTERRUPT: &[(&str, &str)] =
 
 /// The one with messages.
 pub(crate) const WITH_MESSAGES: &[(&str, &str)] = &[TELLS];
+
+/// Functions whose configuration space contradicts itself, that keep no bit, or that do not answer, as [`super::mistakes::REFUSED`].
+pub(crate) const UNUSABLE: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "identity-of-nothing",
+        "self.config, 0, TOY_VENDOR, TOY_DEVICE,",
+        "self.config, 0, 0xFFFF, 0xFFFF,",
+        &["no function answers configuration reads"],
+    ),
+    (
+        "no-bus-master",
+        "{0x04: 0x0406,",
+        "{0x04: 0x0402,",
+        &["the Command register at 0x04", "reads 0x0402 after 0x0406 was written: Bus Master Enable (bit 2)"],
+    ),
+    (
+        "no-memory-space",
+        "{0x04: 0x0406,",
+        "{0x04: 0x0404,",
+        &["reads 0x0404 after 0x0406 was written: Memory Space Enable (bit 1)"],
+    ),
+    (
+        "no-messages-served",
+        "int(index == MSI)",
+        "0",
+        &[
+            "Message Control of MSI at 0x42 of configuration space reads 0x0080, which is 1 message interrupts",
+            "and what serves the function has 0 (DEVICE_GET_IRQ_INFO)",
+        ],
+    ),
+    (
+        "messages-not-enabled",
+        "0x40: 0x10000,",
+        "0x40: 0,",
+        &[
+            "Message Control of MSI at 0x42 of configuration space reads 0x0080 after 0x0081 was written: MSI Enable (bit 0)",
+        ],
+    ),
+    (
+        "table-in-no-bar",
+        "struct.pack_into(\"<BBH\", self.config, 0x40, 5, 0, 0x80)",
+        "struct.pack_into(\"<HHII\", self.config, 0x40, 0x11, 0, 0x1005, 0)",
+        &[
+            "the register at 0x44 of configuration space reads 0x00001005, so that the MSI-X table",
+            "BAR5, which the function does not have",
+        ],
+    ),
+    (
+        "table-beyond-its-bar",
+        "struct.pack_into(\"<BBH\", self.config, 0x40, 5, 0, 0x80)",
+        "struct.pack_into(\"<HHII\", self.config, 0x40, 0x11, 0, 0xFFFFF0, 0)",
+        &["lies at 0xfffff0 of BAR0, which has 0x", "it must lie in a memory BAR of the function as a whole"],
+    ),
+    (
+        "read-unanswered",
+        "    def register_read(self, offset):\n",
+        "    def register_read(self, offset):\n        if offset == TOY_ID:\n            __import__(\"time\").sleep(1000)\n",
+        &[
+            "DxgkDdiStartDevice of driver toy has not returned for 2.0 s, at IRQL 0: it waits for the function, which has not answered the read of 4 bytes at 0x0 of BAR0 for ",
+            " in toy+0x",
+            ", from read_register(",
+            "toy.c:",
+        ],
+    ),
+];

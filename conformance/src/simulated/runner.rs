@@ -22,8 +22,9 @@ use testbed::setup::{
     BusChoice, Drivers, Feature, FenceStorage, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions,
 };
 
-/// Events of the driver that the state of a failed case shows.
+/// Events of the driver that are kept of a case, and the last of them, which the state of a failed case shows.
 const EVENTS: u32 = 100;
+const SHOWN_EVENTS: usize = 30;
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -352,10 +353,15 @@ fn last_events(system: &System) -> String {
     let events = system.machine().take_trace(system.luid()).unwrap_or_default().events;
     let end = |event: &TraceEvent| event.began + event.took;
     let last = events.last().map_or(0, end);
-    let mut lines = vec![format!("last {} events, with the microseconds before the last of them", events.len())];
-    lines.extend(events.iter().map(|event| {
+    let left_out = events.len().saturating_sub(SHOWN_EVENTS);
+    let shown = events.iter().skip(left_out);
+    let mut lines = vec![format!(
+        "last {} events, without {left_out} earlier ones, with the microseconds before the last of them",
+        shown.len()
+    )];
+    lines.extend(shown.map(|event| {
         let before = last.saturating_sub(end(event));
-        format!("  {:>10}.{:03}  {:?}", before / 1000, before % 1000, event.kind)
+        format!("  {:>10}.{:03}  {}", before / 1000, before % 1000, event.kind)
     }));
     lines.join("\n")
 }
@@ -427,7 +433,17 @@ fn with_log(state: Option<String>, log: &[String]) -> Option<String> {
     if log.is_empty() {
         return state;
     }
-    let (hidden, shown) = log.split_at(log.len().saturating_sub(LINES));
+    let mut lines: Vec<(&String, u32)> = Vec::new();
+    for line in log {
+        match lines.last_mut() {
+            Some((last, times)) if *last == line => *times += 1,
+            _ => lines.push((line, 1)),
+        }
+    }
+    let told =
+        |(line, times): (&String, u32)| if times == 1 { line.clone() } else { format!("{line} ({times} times)") };
+    let lines: Vec<String> = lines.into_iter().map(told).collect();
+    let (hidden, shown) = lines.split_at(lines.len().saturating_sub(LINES));
     let earlier = if hidden.is_empty() { String::new() } else { format!(", without {} earlier lines", hidden.len()) };
     Some(format!("{}debug log{earlier}\n  {}", state.map(|state| state + "\n").unwrap_or_default(), shown.join("\n  ")))
 }
@@ -449,6 +465,8 @@ mod tests {
         let shown = with_log(Some("node 0".into()), &log).unwrap();
         assert!(shown.starts_with("node 0\ndebug log, without 1 earlier lines\n  1\n"), "{shown}");
         assert_eq!(with_log(None, &log[..1]), Some("debug log\n  0".into()));
+        let again = ["a", "a", "b", "a"].map(str::to_owned);
+        assert_eq!(with_log(None, &again), Some("debug log\n  a (2 times)\n  b\n  a".into()));
     }
 
     #[test]

@@ -206,10 +206,10 @@ impl Adapter {
         let bus = &link.function.bus;
         let ram = self.machine.ram();
         bus.map_memory(ram).map_err(|error| StartError::Resources(format!("memory for DMA: {error}")))?;
-        link.function.enable();
-        let result = self
-            .connect_vectors(place, link)
-            .map_err(|error| StartError::Resources(format!("{}: {error}", link.function.interrupt)));
+        let result = link.function.enable().map_err(StartError::Pci).and_then(|()| {
+            let interrupt = |error| StartError::Resources(format!("{}: {error}", link.function.interrupt));
+            self.connect_vectors(place, link).map_err(interrupt)
+        });
         if result.is_err() {
             link.function.disable();
             bus.unmap_memory(ram);

@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::rescue::{Rescue, Rescues};
-use crate::trace::TraceKind;
+use crate::trace::{TraceKind, operation_name};
 use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
 use crate::vidmm::scheduler::Scheduler;
 use crate::vidmm::segment::Segments;
@@ -50,32 +50,7 @@ pub(crate) type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
 
 /// DxgkDdiBuildPagingBuffer of an operation on an engine, in words.
 pub(crate) fn building(engine: u32, operation: Operation) -> String {
-    const NAMES: [&str; 23] = [
-        "TRANSFER",
-        "FILL",
-        "DISCARD_CONTENT",
-        "READ_PHYSICAL",
-        "WRITE_PHYSICAL",
-        "MAP_APERTURE_SEGMENT",
-        "UNMAP_APERTURE_SEGMENT",
-        "SPECIAL_LOCK_TRANSFER",
-        "VIRTUAL_TRANSFER",
-        "VIRTUAL_FILL",
-        "INIT_CONTEXT_RESOURCE",
-        "UPDATE_PAGE_TABLE",
-        "FLUSH_TLB",
-        "UPDATE_CONTEXT_ALLOCATION",
-        "COPY_PAGE_TABLE_ENTRIES",
-        "NOTIFY_RESIDENCY",
-        "SIGNAL_MONITORED_FENCE",
-        "MAP_APERTURE_SEGMENT2",
-        "NOTIFY_FENCE_RESIDENCY",
-        "MAP_MMU",
-        "UNMAP_MMU",
-        "NOTIFY_RESIDENCY2",
-        "NOTIFY_ALLOC",
-    ];
-    let name = usize::try_from(operation.0).ok().and_then(|number| NAMES.get(number)).unwrap_or(&"?");
+    let name = operation_name(operation.0).unwrap_or("?");
     format!("DxgkDdiBuildPagingBuffer for DXGK_OPERATION_{name} on the paging node of engine {engine}")
 }
 

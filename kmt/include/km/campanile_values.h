@@ -19,6 +19,8 @@ extern "C" {
 
 #define HIGH_LEVEL 15
 
+#define STATUS_DEVICE_CONFIGURATION_ERROR ((NTSTATUS)0xc0000182)
+
 /* RelativeTo of RtlQueryRegistryValues, and Flags of its table. */
 #define RTL_REGISTRY_ABSOLUTE 0
 #define RTL_REGISTRY_SERVICES 1

@@ -6,6 +6,7 @@
 mod emulate;
 pub(crate) mod inline;
 mod operands;
+pub(crate) mod pending;
 pub(crate) mod removable;
 mod string;
 pub mod trap;
@@ -101,6 +102,12 @@ pub trait Bus: Send + Sync {
     /// # Errors
     /// The function has fewer vectors, or the adaptor cannot set them up.
     fn connect_interrupts(&self, vectors: u16, sink: Arc<dyn InterruptSink>) -> io::Result<()>;
+
+    /// Message interrupts of the function that the adaptor can connect, of MSI-X or of MSI; `None` if it has as many as configuration space offers.
+    fn messages(&self, msix: bool) -> Option<u32> {
+        let _ = msix;
+        None
+    }
 
     /// True if the adaptor has a line for the interrupt pin of the function.
     fn has_line(&self) -> bool {

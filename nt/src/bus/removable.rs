@@ -83,6 +83,10 @@ impl Bus for Removable {
         self.bus.connect_interrupts(vectors, Arc::new(Messages { sink, gone: Arc::clone(&self.gone) }))
     }
 
+    fn messages(&self, msix: bool) -> Option<u32> {
+        self.there()?.messages(msix)
+    }
+
     fn has_line(&self) -> bool {
         self.there().is_some_and(|bus| bus.has_line())
     }

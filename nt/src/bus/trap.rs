@@ -23,6 +23,7 @@ use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction};
 use super::Bus;
 use super::emulate::{Outcome, begins_at, emulate};
 use super::operands::{Memory, Registers};
+use super::pending::{self, Access};
 use super::vector::Vectors;
 use crate::fault::guarded;
 use crate::fault::signal::{self, Claim, Site};
@@ -166,7 +167,7 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
     let Some((target, _)) = arena.target(address, size) else { return false };
     // SAFETY: the site is that of the handler which this is called by.
     let vectors = unsafe { Vectors::new(site.vectors) };
-    let outcome = emulate(&instruction, &mut registers, vectors, &mut Trapped(arena));
+    let outcome = emulate(&instruction, &mut registers, vectors, &mut Trapped { arena, instruction: site.instruction });
     if outcome == Outcome::Unsupported {
         let _ = writeln!(
             io::stderr(),
@@ -179,25 +180,37 @@ fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
 }
 
 /// Registers of devices, and the memory that a string instruction moves to or from there.
-struct Trapped<'a>(&'a Arena);
+struct Trapped<'a> {
+    arena: &'a Arena,
+    /// The address of the instruction.
+    instruction: usize,
+}
+
+impl Trapped<'_> {
+    /// The access to the register at an address as others are told of it, and the function.
+    fn access(&self, address: u64, size: u8, writes: bool) -> Option<(Target, Access)> {
+        let (target, offset) = self.arena.target(address as usize, size.into())?;
+        let (bar, offset) = (target.bar, target.offset + offset);
+        Some((target, Access { number: 0, bar, offset, size, writes, instruction: self.instruction }))
+    }
+}
 
 impl Memory for Trapped<'_> {
     fn read(&mut self, address: u64, size: u8) -> Option<u64> {
-        if !self.0.contains(address as usize) {
+        if !self.arena.contains(address as usize) {
             return read_memory(address, size);
         }
-        let (target, offset) = self.0.target(address as usize, size.into())?;
-        Some(
-            target.bus.register_read(target.bar, target.offset + offset, size) & u64::MAX >> (64 - 8 * u32::from(size)),
-        )
+        let (target, access) = self.access(address, size, false)?;
+        let read = pending::during(access, || target.bus.register_read(access.bar, access.offset, size));
+        Some(read & u64::MAX >> (64 - 8 * u32::from(size)))
     }
 
     fn write(&mut self, address: u64, size: u8, value: u64) -> Option<()> {
-        if !self.0.contains(address as usize) {
+        if !self.arena.contains(address as usize) {
             return write_memory(address, size, value);
         }
-        let (target, offset) = self.0.target(address as usize, size.into())?;
-        target.bus.register_write(target.bar, target.offset + offset, size, value);
+        let (target, access) = self.access(address, size, true)?;
+        pending::during(access, || target.bus.register_write(access.bar, access.offset, size, value));
         Some(())
     }
 }

@@ -9,6 +9,7 @@ use super::Driver;
 use crate::bugcheck::Bugcheck;
 use crate::deferred::{Pending, Routine};
 use crate::pool::{Misuse, tag_name};
+use crate::unwind::Frames;
 
 /// Values of parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION. [debugger: 0xc4]
 const POOL_LEFT: u64 = 0x62;
@@ -36,7 +37,7 @@ impl Driver {
         self.contiguous().release(address, from).map_err(|misuse| match misuse.bugcheck.code {
             // The place is that where the block was freed first.
             Bugcheck::BAD_POOL_CALLER => {
-                let since = self.begun(misuse.from);
+                let since = self.begun(misuse.from[0]);
                 Bugcheck { reason: format!("{}{since}", misuse.bugcheck.reason), ..misuse.bugcheck }
             }
             _ => self.told(misuse),
@@ -45,7 +46,7 @@ impl Driver {
 
     /// The bug check for a misuse of pool, with the place where the block was asked for.
     fn told(&self, Misuse { mut bugcheck, from }: Misuse) -> Bugcheck {
-        if let Some(place) = self.place(from) {
+        if let Some(place) = self.place_of(from) {
             bugcheck.reason = format!("{}; the block was asked for in {place}", bugcheck.reason);
         }
         bugcheck
@@ -113,8 +114,13 @@ impl Driver {
 
     /// The bug check with its first parameters, of something that was begun at an instruction.
     fn left(&self, code: u32, parameters: [u64; 4], from: usize, what: &str) {
+        self.left_from(code, parameters, [from, 0, 0], what);
+    }
+
+    /// The same, with the callers.
+    fn left_from(&self, code: u32, parameters: [u64; 4], from: Frames, what: &str) {
         let reason = format!("driver {} was unloaded with {what}", self.name());
-        self.verifier().raise(Bugcheck::new(code, parameters, reason).at(self.place(from)));
+        self.verifier().raise(Bugcheck::new(code, parameters, reason).at(self.place_of(from)));
     }
 
     /// The addresses that a bug check names as those that were looked through: of the block of pool that something is in, else of the image.
@@ -130,6 +136,7 @@ impl Driver {
         let pending = state.pending_in(&(0..usize::MAX));
         let threads = state.threads.len();
         let (routine, handles) = (state.threads.values().next().copied(), state.open_handles());
+        let references = state.references();
         drop(state);
         match pending {
             Some((Pending::Timer(timer), from)) => {
@@ -152,6 +159,14 @@ impl Driver {
         }
         if handles != 0 {
             self.leaked(handles as u64, 0, &format!("{handles} handle(s) of threads open"));
+        }
+        if references != 0 {
+            // Nothing of the image is used by them: the objects stay, as on Windows, where nobody counts them either.
+            let name = self.name();
+            let told = format!(
+                "driver {name} was unloaded with {references} reference(s) of ObReferenceObjectByHandle to thread objects, which stay: ObDereferenceObject gives one up"
+            );
+            self.verifier().log(told);
         }
     }
 
@@ -196,9 +211,11 @@ impl Driver {
             let what = format!("{contiguous} block(s) of contiguous memory, of which the first was asked for");
             self.leaked(contiguous as u64, from, &what);
         }
-        let listed = self.listed_blocks();
+        let (listed, from) = self.listed_blocks();
         if listed != 0 {
-            self.leaked(listed as u64, 0, &format!("{listed} block(s) of pages of MmAllocatePagesForMdlEx"));
+            let what =
+                format!("{listed} block(s) of pages of MmAllocatePagesForMdlEx, of which the first was asked for");
+            self.leaked(listed as u64, from, &what);
         }
         let keys = self.keys().count();
         if let Some((key, from)) = self.keys().first() {
@@ -218,18 +235,18 @@ impl Driver {
         let mut what = "pool that is not freed:".to_owned();
         for (number, (tag, (bytes, blocks))) in outstanding.iter().enumerate() {
             // Of the first tag the bug check has the place.
-            let place = if number == 0 { None } else { self.place(self.pool().origin(*tag)) };
+            let place = if number == 0 { None } else { self.place_of(self.pool().origin(*tag)) };
             let place = place.map_or_else(String::new, |place| format!(", one of them asked for in {place}"));
             let comma = if number == 0 { "" } else { "," };
             // A string takes all that is written to it.
             let _ = write!(what, "{comma} '{}' {bytes} bytes in {blocks} blocks{place}", tag_name(*tag));
         }
-        if self.place(from).is_some() {
+        if self.place_of(from).is_some() {
             let _ = write!(what, "; one with tag '{}' was asked for", tag_name(*first));
         }
         let blocks = outstanding.values().map(|(_, blocks)| blocks).sum();
         let parameters = [POOL_LEFT, self.name_address(), 0, blocks];
-        self.left(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, from, &what);
+        self.left_from(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, from, &what);
     }
 
     /// So many of what is left, of which one was begun at an instruction.

@@ -41,3 +41,16 @@ pub fn drop_push_lock(address: usize) -> bool {
         position.map(|position| thread.push_locks.remove(position)).is_some()
     })
 }
+
+/// Notes that the thread has acquired a mutex.
+pub fn hold_mutex(address: usize) {
+    THREAD.with_borrow_mut(|thread| thread.mutexes.push(address));
+}
+
+/// Notes that the thread has released a mutex.
+pub fn drop_mutex(address: usize) {
+    THREAD.with_borrow_mut(|thread| {
+        let position = thread.mutexes.iter().rposition(|held| *held == address);
+        position.map(|position| thread.mutexes.remove(position));
+    });
+}

@@ -20,7 +20,8 @@ mod spin_locks;
 mod switch;
 
 pub use bookkeeping::{
-    drop_push_lock, enter_critical_region, hold_push_lock, holds_push_lock, in_critical_region, leave_critical_region,
+    drop_mutex, drop_push_lock, enter_critical_region, hold_mutex, hold_push_lock, holds_push_lock, in_critical_region,
+    leave_critical_region,
 };
 pub(crate) use delivery::{at_call_site, raise, unwind_to};
 pub use spin_locks::HeldSpinLock;
@@ -97,6 +98,8 @@ struct Thread {
     critical_regions: u32,
     /// Addresses of the push locks that the thread has.
     push_locks: Vec<usize>,
+    /// Addresses of the mutexes that the thread has, one as often as it has acquired it.
+    mutexes: Vec<usize>,
     /// Kernel stacks that no call uses.
     spare_stacks: Vec<KernelStack>,
 }
@@ -123,6 +126,8 @@ pub struct Leftovers {
     pub critical_regions: u32,
     /// Address of a push lock that was not released.
     pub push_lock: Option<usize>,
+    /// Address of a mutex that was not released.
+    pub mutex: Option<usize>,
     /// A spin lock that was not released, in words.
     pub spin_lock: Option<String>,
     /// The direction flag was set.
@@ -147,6 +152,10 @@ impl Leftovers {
         }
         if let Some(push_lock) = self.push_lock {
             verifier.raise(Bugcheck::fatal(format!("{name} returned with push lock {push_lock:#x} held")));
+        }
+        if let Some(mutex) = self.mutex {
+            let reason = format!("{name} returned with mutex {mutex:#x} held, which disables normal kernel APCs");
+            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, 1, 0], reason));
         }
         if self.critical_regions > 0 {
             let count = u64::from(self.critical_regions);
@@ -218,10 +227,10 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
     let function = of(&data);
     let mut stack = 0_usize;
     let entered_at = irql::current();
-    let (regions, locks) = THREAD.with_borrow_mut(|thread| {
+    let (regions, locks, mutexes) = THREAD.with_borrow_mut(|thread| {
         let critical_regions = thread.critical_regions;
         thread.frames.push(Frame { driver: Arc::clone(driver), name, stack: &raw const stack, critical_regions });
-        (critical_regions, thread.push_locks.len())
+        (critical_regions, thread.push_locks.len(), thread.mutexes.len())
     });
     let landing = driver.image().zip(kernel_stack.as_ref()).map(|(loaded, kernel_stack)| {
         let base = loaded.image.base();
@@ -251,12 +260,12 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         let leftovers = Leftovers {
             irql: (left_at != entered_at).then_some((entered_at, left_at)),
             critical_regions: thread.critical_regions.saturating_sub(regions),
-            push_lock: thread.push_locks.get(locks).copied(),
+            push_lock: left(&mut thread.push_locks, locks),
+            mutex: left(&mut thread.mutexes, mutexes),
             spin_lock: spin_locks::forget_others(&spin_locks).map(|held| held.describe(driver)),
             downwards: outcome == DOWNWARDS,
         };
         thread.critical_regions = regions;
-        thread.push_locks.truncate(locks);
         leftovers
     });
     if let Some(bugcheck) = LANDED.take().and_then(|landed| describe(driver, landed, left_at)) {
@@ -267,6 +276,13 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         return (None, Leftovers::default());
     }
     (data.result, leftovers)
+}
+
+/// The first of what a call has acquired and not released, where so much was held before it; it is forgotten.
+fn left(held: &mut Vec<usize>, before: usize) -> Option<usize> {
+    let first = held.get(before).copied();
+    held.truncate(before);
+    first
 }
 
 /// Ends the innermost driver call of this thread; its [`run`] returns `None`. Without one the process ends, because there is

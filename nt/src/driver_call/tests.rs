@@ -64,6 +64,7 @@ fn a_call_that_returns_reports_what_it_left_raised() {
             irql: Some((0, 2)),
             critical_regions: 1,
             push_lock: Some(0x1000),
+            mutex: None,
             spin_lock: None,
             downwards: false
         }

@@ -29,17 +29,27 @@ impl Symbols {
     /// Function, file and line number of an offset in the image. Where functions of Rust's own library were compiled into one of the
     /// driver's, it is the driver's that counts. Reads the PDB anew: it is asked once, when a driver has faulted.
     pub fn describe(&self, rva: u32) -> Option<Source> {
-        let data = pdb_addr2line::ContextPdbData::try_from_pdb(self.open()?).ok()?;
-        let context = data.make_context().ok()?;
-        let frames = context.find_frames(rva).ok()??.frames;
-        let is_library = |file: &str| {
-            let file = file.replace('\\', "/");
-            ["core", "alloc", "compiler-builtins"].iter().any(|part| file.contains(&format!("library/{part}/")))
+        self.describe_inlined(rva).into_iter().next()
+    }
+
+    /// The same, and behind it the functions that it was compiled into, up to the one that has a frame.
+    pub fn describe_inlined(&self, rva: u32) -> Vec<Source> {
+        let frames = || {
+            let data = pdb_addr2line::ContextPdbData::try_from_pdb(self.open()?).ok()?;
+            let context = data.make_context().ok()?;
+            let is_library = |file: &str| {
+                let file = file.replace('\\', "/");
+                ["core", "alloc", "compiler-builtins"].iter().any(|part| file.contains(&format!("library/{part}/")))
+            };
+            let frames = context.find_frames(rva).ok()??.frames;
+            let own = frames.iter().position(|frame| frame.file.as_deref().is_some_and(|file| !is_library(file)));
+            let sources = frames.iter().skip(own.unwrap_or(0)).map(|frame| {
+                let (function, file) = (frame.function.as_deref(), frame.file.as_deref());
+                Source { function: function.map(str::to_owned), file: file.map(str::to_owned), line: frame.line }
+            });
+            Some(sources.collect())
         };
-        let own = frames.iter().find(|frame| frame.file.as_deref().is_some_and(|file| !is_library(file)));
-        let frame = own.or(frames.first())?;
-        let (function, file) = (frame.function.as_deref(), frame.file.as_deref());
-        Some(Source { function: function.map(str::to_owned), file: file.map(str::to_owned), line: frame.line })
+        frames().unwrap_or_default()
     }
 }
 

@@ -2,11 +2,21 @@
 
 use std::fmt;
 
-use super::message_count;
+use super::{BarWindow, PciError, capabilities};
 use crate::bus::Bus;
 
 /// In configuration space.
 const INTERRUPT_PIN: u16 = 0x3d;
+const CAPABILITY_MSI: u32 = 0x05;
+pub(super) const CAPABILITY_MSIX: u32 = 0x11;
+/// Offsets of a capability of MSI-X: Message Control, also of MSI, and where table and pending bits lie. [PCIe base specification, MSI-X capability structure]
+const MESSAGE_CONTROL: u16 = 2;
+const TABLE: u16 = 4;
+const PENDING_BITS: u16 = 8;
+/// In the two registers, the BAR; the other bits are the offset in it.
+pub(super) const STRUCTURE_BAR: u32 = 7;
+/// Bytes of an entry of the table.
+const ENTRY: u64 = 16;
 
 /// How a function interrupts, as its driver is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,5 +60,57 @@ impl fmt::Display for Interrupt {
                 "neither message interrupts nor an interrupt pin with a line of the bus: no interrupt resource, and DxgkDdiInterruptRoutine is never called",
             ),
         }
+    }
+}
+
+/// The capability by which a function sends messages: MSI-X, or else MSI.
+struct Messages {
+    at: u16,
+    is_msix: bool,
+    control: u32,
+}
+
+impl Messages {
+    fn find(bus: &dyn Bus) -> Option<Self> {
+        let of = |wanted| capabilities(bus).find(|(_, id)| *id == wanted).map(|(at, _)| at);
+        let (at, is_msix) = of(CAPABILITY_MSIX).map(|at| (at, true)).or_else(|| Some((of(CAPABILITY_MSI)?, false)))?;
+        Some(Self { at, is_msix, control: bus.config_read(at + MESSAGE_CONTROL, 2) })
+    }
+
+    fn count(&self) -> u16 {
+        match self.is_msix {
+            true => (self.control & 0x7ff) as u16 + 1,
+            false => 1 << (self.control >> 1 & 0b111).min(5),
+        }
+    }
+}
+
+/// Message interrupts that the function offers: MSI-X, or else MSI.
+fn message_count(bus: &dyn Bus) -> u16 {
+    Messages::find(bus).map_or(0, |messages| messages.count())
+}
+
+/// Compares what configuration space says of message interrupts with the BARs, and with what serves the function.
+pub(super) fn check_messages(bus: &dyn Bus, bars: &[BarWindow]) -> Result<(), PciError> {
+    let Some(messages) = Messages::find(bus) else { return Ok(()) };
+    let Messages { at, is_msix, control } = messages;
+    let count = u64::from(messages.count());
+    let structures = [("table", TABLE, count * ENTRY), ("pending bit array", PENDING_BITS, count.div_ceil(64) * 8)];
+    for (what, register, bytes) in structures.into_iter().filter(|_| is_msix) {
+        let register = (at + register, bus.config_read(at + register, 4));
+        let (index, offset) = (register.1 & STRUCTURE_BAR, u64::from(register.1 & !STRUCTURE_BAR));
+        let bar = bars.iter().find(|bar| u32::from(bar.index) == index).map(|bar| bar.size);
+        if bar.is_none_or(|size| offset + bytes > size) {
+            return Err(PciError::MessageStructure { what, register, bytes, bar });
+        }
+    }
+    match bus.messages(is_msix) {
+        Some(adaptor) if u64::from(adaptor) < count => Err(PciError::MessageCount {
+            capability: if is_msix { "MSI-X" } else { "MSI" },
+            register: (at + MESSAGE_CONTROL, control),
+            configured: messages.count().into(),
+            adaptor,
+        }),
+        _ => Ok(()),
     }
 }

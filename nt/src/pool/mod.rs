@@ -20,6 +20,7 @@ use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, POOL_FLAG_UNINITIALIZED};
 use crate::bugcheck::Bugcheck;
 use crate::irql;
 use crate::page::PAGE;
+use crate::unwind::Frames;
 use ordinary::{Ordinary, Slot};
 use special::{Arena, Span};
 
@@ -104,8 +105,8 @@ struct State {
 struct Block {
     tag: u32,
     size: usize,
-    /// An address inside the instruction of the driver that asked for it, 0 if that is not known.
-    from: usize,
+    /// The frames of the driver that asked for it.
+    from: Frames,
     home: Home,
 }
 
@@ -116,16 +117,16 @@ enum Home {
     Special(Span),
 }
 
-/// A misuse of pool that was found, with an address inside the instruction that asked for the block, 0 if that is not known or if there is none.
+/// A misuse of pool that was found, with the frames that asked for the block, if there is one.
 #[derive(Debug)]
 pub struct Misuse {
     pub bugcheck: Bugcheck,
-    pub from: usize,
+    pub from: Frames,
 }
 
 impl From<Bugcheck> for Misuse {
     fn from(bugcheck: Bugcheck) -> Self {
-        Self { bugcheck, from: 0 }
+        Self { bugcheck, from: Frames::default() }
     }
 }
 
@@ -218,11 +219,11 @@ impl Pool {
 
     /// As [`Pool::allocate_from`], of nobody.
     pub fn allocate(&self, flags: u64, size: usize, tag: u32) -> Result<*mut c_void, Bugcheck> {
-        self.allocate_from(flags, size, tag, 0)
+        self.allocate_from(flags, size, tag, Frames::default())
     }
 
-    /// ExAllocatePool2, called at this instruction: NULL when memory is short, the tag is 0 or the flags are invalid, a bugcheck when the request itself is wrong. [wdm: ExAllocatePool2]
-    pub fn allocate_from(&self, flags: u64, size: usize, tag: u32, from: usize) -> Result<*mut c_void, Bugcheck> {
+    /// ExAllocatePool2, called from these frames: NULL when memory is short, the tag is 0 or the flags are invalid, a bugcheck when the request itself is wrong. [wdm: ExAllocatePool2]
+    pub fn allocate_from(&self, flags: u64, size: usize, tag: u32, from: Frames) -> Result<*mut c_void, Bugcheck> {
         let level = irql::current();
         let violation = |code: u64, p2: u64, reason: String| {
             Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, [code, p2, flags, size as u64], reason)
@@ -263,7 +264,7 @@ impl Pool {
         lock(&self.state).fails_now()
     }
 
-    fn take(&self, flags: u64, size: usize, (tag, from): (u32, usize)) -> Option<*mut c_void> {
+    fn take(&self, flags: u64, size: usize, (tag, from): (u32, Frames)) -> Option<*mut c_void> {
         let mut state = lock(&self.state);
         if state.fails_now() {
             return None;
@@ -342,9 +343,9 @@ impl Pool {
         tags
     }
 
-    /// The instruction that asked for one of the blocks with a tag that are still allocated, 0 if that is not known.
-    pub fn origin(&self, tag: u32) -> usize {
-        lock(&self.state).blocks.values().find(|block| block.tag == tag).map_or(0, |block| block.from)
+    /// The frames that asked for one of the blocks with a tag that are still allocated.
+    pub fn origin(&self, tag: u32) -> Frames {
+        lock(&self.state).blocks.values().find(|block| block.tag == tag).map(|block| block.from).unwrap_or_default()
     }
 
     /// The addresses of the block in use that begins at an address.

@@ -175,6 +175,10 @@ mod tests {
             unsafe { dbg_print_ex(77, 0, c"%ws".as_ptr().cast(), [0_u16].as_ptr().cast()) }
         });
         assert_eq!(result, None);
-        assert_eq!(driver.verifier().bugcheck().unwrap().code, Bugcheck::IRQL_NOT_LESS_OR_EQUAL);
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert_eq!(bugcheck.code, Bugcheck::IRQL_NOT_LESS_OR_EQUAL);
+        let told =
+            "DbgPrintEx at IRQL 2, PASSIVE_LEVEL is required for the conversions of 16-bit characters in its format";
+        assert!(bugcheck.reason.starts_with(told), "{bugcheck}");
     }
 }

@@ -18,7 +18,7 @@ use super::{STOP_CHECK, check_stopped, good, nanoseconds, require_at_most};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::ThreadObject;
 use crate::driver::Export;
-use crate::driver_call::{in_service, on_host_stack, stop};
+use crate::driver_call::{drop_mutex, hold_mutex, in_service, on_host_stack, stop};
 use crate::fault::Fault;
 use crate::lock::{Condvar, Mutex, lock};
 use crate::unwind::{CallSite, with_call_site};
@@ -252,6 +252,7 @@ extern "win64" fn release_mutex(mutex: *mut c_void, _wait: usize, _: usize, site
         if before == 0 {
             write(mutex, OWNER, 0_usize)?;
         }
+        drop_mutex(mutex.addr());
         Ok(Some(before))
     });
     before.unwrap_or_else(|| raise_status(NAME, site, STATUS_MUTANT_NOT_OWNED, &[]))
@@ -296,7 +297,9 @@ fn consume(object: *mut c_void, me: usize) -> Result<(), Fault> {
         SEMAPHORE => write(object, SIGNAL_STATE, read::<i32>(object, SIGNAL_STATE)? - 1),
         MUTANT => {
             write(object, SIGNAL_STATE, read::<i32>(object, SIGNAL_STATE)?.saturating_sub(1))?;
-            write(object, OWNER, me)
+            write(object, OWNER, me)?;
+            hold_mutex(object.addr());
+            Ok(())
         }
         _ => Ok(()),
     }

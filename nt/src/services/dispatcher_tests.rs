@@ -223,3 +223,30 @@ fn a_wait_ends_with_the_machine() {
     });
     assert_eq!(result, None);
 }
+
+/// A mutex disables normal kernel APCs as a critical region does, and is released by the call that acquired it. [wdm: KeReleaseMutex]
+#[test]
+fn a_call_that_returns_with_a_mutex_has_not_left_what_it_entered() {
+    let driver = Driver::for_tests("mutex");
+    let mutex = object();
+    let acquire = || {
+        ke_initialize_mutex(mutex.at(), 0);
+        (poll(mutex.at()), poll(mutex.at()))
+    };
+    let (_, leftovers) = driver_call::run(&driver, "a function", || {
+        let _ = acquire();
+        (let_go(mutex.at()), let_go(mutex.at()))
+    });
+    assert_eq!(leftovers.mutex, None);
+    let (_, leftovers) = driver_call::run(&driver, "a function", || {
+        let _ = acquire();
+        let_go(mutex.at())
+    });
+    assert_eq!(leftovers.mutex, Some(mutex.at().addr()));
+    leftovers.check("a function", driver.verifier());
+    let bugcheck = driver.verifier().bugcheck().unwrap();
+    assert_eq!(bugcheck.code, Bugcheck::APC_INDEX_MISMATCH);
+    assert!(bugcheck.reason.contains("a function returned with mutex 0x"), "{bugcheck}");
+    let (_, leftovers) = driver_call::run(&driver, "a function", || ());
+    assert_eq!(leftovers.mutex, None, "it is told once");
+}

@@ -14,7 +14,7 @@ use super::misc::ps_get_current_process;
 use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{Driver, Export};
-use crate::driver_call::{bad_pointer, on_host_stack, raise, stop};
+use crate::driver_call::{bad_pointer, calling_instruction, on_host_stack, raise, stop};
 use crate::fault::guarded;
 use crate::irql;
 use crate::page::PAGE_SIZE;
@@ -348,13 +348,14 @@ extern "win64" fn mm_allocate_pages_for_mdl_ex(
     if wanted == 0 || !well_formed || (whole && wanted > most) || flags & FAST_LARGE_PAGES != 0 {
         return std::ptr::null_mut();
     }
+    let from = calling_instruction();
     let block = on_host_stack(|| {
         let pages = allocate_block(&driver, (low, high), wanted.min(most), step, whole)?;
         if flags & DONT_ZERO == 0 {
             pages.zero();
         }
         let bytes = pages.len();
-        Some((driver.keep_listed(pages), bytes))
+        Some((driver.keep_listed(pages, from), bytes))
     });
     let Some((address, bytes)) = block else { return std::ptr::null_mut() };
     let mdl = io_allocate_mdl(address, bytes as u32, 0, 0, std::ptr::null_mut());

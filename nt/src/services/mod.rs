@@ -52,7 +52,7 @@ use crate::driver::{ControlDevice, Driver, Export, Services};
 use crate::driver_call::{self, stop};
 use crate::fault::{Fault, guarded};
 use crate::irql;
-use crate::unwind::{CallSite, with_call_site};
+use crate::unwind::{self, CallSite, Frames, with_call_site};
 
 /// The services by name; DxgkInitialize is the graphics kernel's.
 pub const fn imports(dxgk_initialize: PDXGK_INITIALIZE) -> NtImports {
@@ -193,12 +193,9 @@ fn check_stopped() {
 
 with_call_site!(fn ex_allocate_pool2(_flags: u64, _bytes: usize, _tag: u32) -> *mut c_void => allocate_pool);
 extern "win64" fn allocate_pool(flags: u64, bytes: usize, tag: u32, site: *const CallSite) -> *mut c_void {
-    // SAFETY: the place where the call came from, for the length of the call.
-    let from = unsafe { site.as_ref() }.map_or(0, |site| site.call().0);
     let result = match driver_call::current() {
         Some(driver) => {
-            // Another service may have asked on behalf of the driver.
-            let from = if driver.is_own(from) { from } else { driver_call::calling_instruction() };
+            let from = frames(&driver, site);
             driver_call::on_host_stack(|| driver.pool().allocate_from(flags, bytes, tag, from))
         }
         None => Err(Bugcheck::fatal("ExAllocatePool2 outside a driver call")),
@@ -212,6 +209,16 @@ extern "win64" fn allocate_pool(flags: u64, bytes: usize, tag: u32, site: *const
         exceptions::raise_status("ExAllocatePool2", site, STATUS_INSUFFICIENT_RESOURCES.0 as u32, &[]);
     }
     block
+}
+
+/// The frames of the driver that called a service at `site`, or on whose behalf another service did.
+fn frames(driver: &Driver, site: *const CallSite) -> Frames {
+    // SAFETY: the place where the call came from, for the length of the call.
+    let site = unsafe { site.as_ref() }.filter(|site| driver.is_own(site.call().0));
+    match (driver.image(), site) {
+        (Some(loaded), Some(site)) => driver_call::on_host_stack(|| unwind::frames(&loaded.image, site)),
+        _ => [driver_call::calling_instruction(), 0, 0],
+    }
 }
 
 unsafe extern "win64" fn ex_free_pool_with_tag(block: *mut c_void, tag: u32) {

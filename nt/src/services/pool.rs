@@ -7,10 +7,11 @@ use wddm_ddi::nt::{POOL_FLAG_NON_PAGED, POOL_FLAG_UNINITIALIZED};
 use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 
 use super::memory::{field, get, put};
-use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag, lists};
+use super::{allocate_pool, caller, ex_free_pool_with_tag, lists};
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
 use crate::driver_call::{calling_instruction, on_host_stack, stop};
+use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("ExAllocatePoolWithTag", || ex_allocate_pool_with_tag as *const () as usize),
@@ -49,19 +50,20 @@ const NON_PAGED_NX: u32 = 512;
 const STATUS_INVALID_PARAMETER_4: NTSTATUS = NTSTATUS(0xc000_00f2_u32 as i32);
 const STATUS_INVALID_PARAMETER_5: NTSTATUS = NTSTATUS(0xc000_00f3_u32 as i32);
 
-extern "win64" fn ex_allocate_pool_with_tag(kind: u32, bytes: usize, tag: u32) -> *mut c_void {
+with_call_site!(fn ex_allocate_pool_with_tag(_kind: u32, _bytes: usize, _tag: u32) -> *mut c_void => allocate_with_tag);
+extern "win64" fn allocate_with_tag(kind: u32, bytes: usize, tag: u32, site: *const CallSite) -> *mut c_void {
     let place = if kind & PAGED != 0 { POOL_FLAG_PAGED } else { POOL_FLAG_NON_PAGED };
     let zero = if kind & ZERO != 0 { 0 } else { POOL_FLAG_UNINITIALIZED };
     if tag == 0 {
         let parameters = [0x9b, u64::from(kind), bytes as u64, 0];
         stop(Bugcheck::new(Bugcheck::BAD_POOL_CALLER, parameters, "ExAllocatePoolWithTag without a tag"));
     }
-    // SAFETY: no pointers among the arguments.
-    unsafe { ex_allocate_pool2(place | zero, bytes, tag) }
+    allocate_pool(place | zero, bytes, tag, site)
 }
 
-extern "win64" fn ex_allocate_pool(kind: u32, bytes: usize) -> *mut c_void {
-    ex_allocate_pool_with_tag(kind, bytes, NONE)
+with_call_site!(fn ex_allocate_pool(_kind: u32, _bytes: usize) -> *mut c_void => allocate_without_tag);
+extern "win64" fn allocate_without_tag(kind: u32, bytes: usize, _: usize, site: *const CallSite) -> *mut c_void {
+    allocate_with_tag(kind, bytes, NONE, site)
 }
 
 /// Frees a block of whatever tag.
@@ -197,9 +199,20 @@ extern "win64" fn ex_flush_lookaside_list_ex(list: *mut c_void) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ex_allocate_pool2;
     use super::*;
     use crate::driver::Driver;
     use crate::driver_call;
+
+    fn with_tag(kind: u32, bytes: usize, tag: u32) -> *mut c_void {
+        // SAFETY: no pointers among the arguments.
+        unsafe { ex_allocate_pool_with_tag(kind, bytes, tag) }
+    }
+
+    fn without_tag(kind: u32, bytes: usize) -> *mut c_void {
+        // SAFETY: no pointers among the arguments.
+        unsafe { ex_allocate_pool(kind, bytes) }
+    }
 
     #[test]
     fn invalid_flags_give_no_pool_and_raise_an_exception_if_that_is_asked_for() {
@@ -236,7 +249,7 @@ mod tests {
         assert_eq!(driver.verifier().bugcheck(), None);
         let told = driver.verifier().log_lines().concat();
         assert!(told.contains("ExAllocatePool2 of 16 bytes with tag 0 answers NULL"), "{told}");
-        assert!(driver_call::run(&driver, "a function", || ex_allocate_pool_with_tag(512, 16, 0)).0.is_none());
+        assert!(driver_call::run(&driver, "a function", || with_tag(512, 16, 0)).0.is_none());
         let bugcheck = driver.verifier().bugcheck().unwrap();
         assert_eq!((bugcheck.code, bugcheck.parameters[..3].to_vec()), (0xc2, vec![0x9b, 512, 16]));
     }
@@ -245,14 +258,14 @@ mod tests {
     fn pool_comes_and_goes_by_the_older_functions_and_lookaside_lists() {
         let driver = Driver::for_tests("pool");
         driver_call::run(&driver, "a function", || {
-            let block = ex_allocate_pool_with_tag(512 | ZERO, 16, NONE);
+            let block = with_tag(512 | ZERO, 16, NONE);
             assert_eq!(get::<[u8; 16]>("a test", block.cast()), [0; 16]);
             ex_free_pool(block);
             let mut list = List([0xcc; BYTES]);
             let at = (&raw mut list).cast();
             ex_initialize_lookaside_list(at, 0, 0, 0, 48, NONE, 0);
             assert_eq!(get::<[u32; 3]>("a test", field(at, TYPE)), [512, NONE, 48]);
-            lists::push(at.cast(), ex_allocate_pool(0, 48).cast());
+            lists::push(at.cast(), without_tag(0, 48).cast());
             ex_delete_lookaside_list(at);
         })
         .0
@@ -291,7 +304,7 @@ mod tests {
             ),
             (
                 |_| {
-                    let block = ex_allocate_pool(0, 256);
+                    let block = without_tag(0, 256);
                     let _ = initialize_ex(block.wrapping_byte_add(16), 48);
                     ex_free_pool(block);
                 },
@@ -329,9 +342,9 @@ mod tests {
             };
             assert_eq!([of(7, 0), of(PAGED, 3)], [STATUS_INVALID_PARAMETER_4, STATUS_INVALID_PARAMETER_5]);
             assert_eq!(of(PAGED, 2), STATUS_SUCCESS);
-            lists::push(list.cast(), ex_allocate_pool(0, 48).cast());
+            lists::push(list.cast(), without_tag(0, 48).cast());
             ex_flush_lookaside_list_ex(list);
-            lists::push(list.cast(), ex_allocate_pool(0, 48).cast());
+            lists::push(list.cast(), without_tag(0, 48).cast());
             ex_delete_lookaside_list_ex(list);
         })
         .0

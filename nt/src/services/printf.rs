@@ -5,6 +5,10 @@
 
 use super::memory::get;
 use super::text_of;
+use crate::bugcheck::Bugcheck;
+use crate::driver_call::stop;
+use crate::irql;
+use wddm_ddi::nt::PASSIVE_LEVEL;
 use wddm_ddi::types::UNICODE_STRING;
 
 /// Units of a text: bytes, or 16 bits.
@@ -263,8 +267,12 @@ fn of<U: Unit>(text: &str) -> Vec<U> {
 
 /// Formats for 16-bit units are for PASSIVE_LEVEL in the functions of the debugger. [wdm: DbgPrintEx]
 fn need_passive(service: &'static str, wide: bool) {
-    if wide && service.contains("DbgPrint") {
-        super::require_passive(service);
+    let level = irql::current();
+    if wide && service.contains("DbgPrint") && level != PASSIVE_LEVEL {
+        let reason = format!(
+            "{service} at IRQL {level}, PASSIVE_LEVEL is required for the conversions of 16-bit characters in its format (%C, %S, %lc, %ls, %wc, %ws, %wZ)"
+        );
+        stop(Bugcheck::new(Bugcheck::IRQL_NOT_LESS_OR_EQUAL, [0, u64::from(level), 0, 0], reason));
     }
 }
 

@@ -68,6 +68,22 @@ fn a_system_thread_is_waited_for_by_its_object() {
 }
 
 #[test]
+fn references_to_threads_that_are_left_are_told_when_the_driver_is_unloaded() {
+    let driver = Driver::for_tests("references");
+    let counter = counter();
+    let _ = run(&driver, || {
+        let (mut thread, none, handle) = (std::ptr::null_mut(), std::ptr::null_mut(), counting(counter));
+        let _ = ob_reference_object_by_handle(handle, 0, none, 0, &raw mut thread, none);
+        assert!(driver.deferred().lock().close(handle.addr()));
+        dispatcher::wait_for_tests(thread)
+    });
+    driver.check_unloaded();
+    assert_eq!(driver.verifier().bugcheck(), None, "it is no leak that Driver Verifier looks for");
+    let told = driver.verifier().log_lines().concat();
+    assert!(told.contains("driver references was unloaded with 1 reference(s)"), "{told}");
+}
+
+#[test]
 fn a_thread_is_waited_for_by_its_handle_and_a_tag_changes_nothing() {
     let driver = Driver::for_tests("handles");
     let counter = counter();

@@ -70,7 +70,7 @@ extern "win64" fn io_allocate_work_item(device: *mut c_void) -> *mut c_void {
     require_at_most(NAME, DISPATCH_LEVEL);
     let driver = caller(NAME);
     let from = calling_instruction();
-    let block = on_host_stack(|| driver.pool().allocate_from(POOL_FLAG_NON_PAGED, 32, TAG, from));
+    let block = on_host_stack(|| driver.pool().allocate_from(POOL_FLAG_NON_PAGED, 32, TAG, [from, 0, 0]));
     let block = block.unwrap_or_else(|bugcheck| stop(bugcheck));
     if !block.is_null() {
         put(NAME, block.cast(), device);
@@ -100,7 +100,9 @@ extern "win64" fn io_free_work_item(item: *mut c_void) {
         let routine = get::<usize>(NAME, item.cast::<usize>().wrapping_add(1));
         invalid(QUEUED_FREED, item, routine as u64, format!("{NAME} of work item {item:p}, which is in the queue"));
     }
-    if let Err(bugcheck) = on_host_stack(|| driver.pool().free(item, TAG)) {
+    if let Err(mut bugcheck) = on_host_stack(|| driver.pool().free(item, TAG)) {
+        bugcheck.reason =
+            format!("{NAME} of {item:p}, which IoAllocateWorkItem did not return, or twice: {}", bugcheck.reason);
         stop(bugcheck);
     }
 }
@@ -226,6 +228,15 @@ mod tests {
             let bugcheck = driver.verifier().bugcheck().unwrap();
             assert_eq!((bugcheck.code, bugcheck.parameters[..2].to_vec()), (0xe4, vec![kind, item.addr() as u64]));
         }
+    }
+
+    #[test]
+    fn an_item_that_is_none_is_freed_by_a_service_with_a_name() {
+        let driver = Driver::for_tests("none");
+        assert_eq!(run(&driver, || io_free_work_item(std::ptr::null_mut())), None);
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        let told = "IoFreeWorkItem of 0x0, which IoAllocateWorkItem did not return, or twice: 0x0 is not a pool block";
+        assert!(bugcheck.reason.starts_with(told), "{bugcheck}");
     }
 
     #[test]

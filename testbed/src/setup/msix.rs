@@ -94,14 +94,30 @@ pub(super) fn switch_messages(bus: &dyn Bus, wanted: u16, on: bool) -> io::Resul
             return Err(io::Error::other(format!("{wanted} messages asked for, the function has fewer")));
         }
         bus.config_write(msi + CONTROL, 2, if on { control | MSI_ENABLE } else { control & !MSI_ENABLE });
-        return Ok(());
+        return if on { has_stuck(bus, "MSI", msi + CONTROL, control | MSI_ENABLE, MSI_ENABLE) } else { Ok(()) };
     }
     let msix = Msix::with_vectors(bus, wanted)?;
-    match on {
-        true => msix.set_control(bus, CONTROL_ENABLE, CONTROL_MASK_ALL),
-        false => msix.set_control(bus, 0, CONTROL_ENABLE),
+    if !on {
+        msix.set_control(bus, 0, CONTROL_ENABLE);
+        return Ok(());
     }
-    Ok(())
+    let at = msix.capability + CONTROL;
+    let written = (bus.config_read(at, 2) & !CONTROL_MASK_ALL) | CONTROL_ENABLE;
+    bus.config_write(at, 2, written);
+    has_stuck(bus, "MSI-X", at, written, CONTROL_ENABLE)
+}
+
+/// Fails if the enable bit that was written to the Message Control register at `at` is not read there. A function that is gone reads as ones.
+fn has_stuck(bus: &dyn Bus, name: &str, at: u16, written: u32, enable: u32) -> io::Result<()> {
+    let read = bus.config_read(at, 2);
+    let told = || {
+        io::Error::other(format!(
+            "Message Control of {name} at {at:#04x} of configuration space reads {read:#06x} after {written:#06x} was written: {name} Enable (bit {}) must be writable, \
+             or the function sends no messages [PCIe base specification, {name} capability structure]",
+            enable.trailing_zeros()
+        ))
+    };
+    if read & enable != 0 { Ok(()) } else { Err(told()) }
 }
 
 /// Offset in configuration space of the capability with this id.

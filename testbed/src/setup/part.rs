@@ -148,8 +148,10 @@ impl Part {
             return Ok(());
         }
         for function in [&mut self.first].into_iter().chain(&mut self.others) {
-            // Nobody answers where a GPU was pulled out, or its server has gone.
-            if function.attached.bus.config_read(0, 4) == u32::MAX {
+            // Nobody answers where a GPU was pulled out, or its server has gone. A server of others that is still connected is not asked for another
+            // function: it may have one client, and would not answer the second.
+            let is_replaced = !matches!(self.slot.bus, BusChoice::Sockets(_)) || function.attached.bus.is_gone();
+            if function.attached.bus.config_read(0, 4) == u32::MAX && is_replaced {
                 function.replace(machine, &self.slot)?;
             }
         }

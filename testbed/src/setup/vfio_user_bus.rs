@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use campanile_hw::pci::BAR_REGISTERS;
 use campanile_hw::registers;
-use campanile_vfio_user::message::region;
+use campanile_vfio_user::message::{irq, region};
 use campanile_vfio_user::{Client, check_memory};
 use dxgkrnl::Ram;
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
@@ -203,6 +203,10 @@ impl Bus for VfioUserBus {
         let listener = Listener::start(eventfds, sink)?;
         *self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Connected { listener, line: false });
         msix::switch_messages(self, vectors, true)
+    }
+
+    fn messages(&self, msix: bool) -> Option<u32> {
+        self.client.vectors(if msix { irq::MSIX } else { irq::MSI }).ok()
     }
 
     fn has_line(&self) -> bool {
