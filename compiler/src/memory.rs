@@ -48,11 +48,7 @@ impl Lower<'_> {
                         }
                     }
                     None => {
-                        // An index that would lead beyond all addresses, and round to the first ones, leads to the first element that no buffer can have.
-                        let index = match u32::MAX / stride.max(2) + 1 {
-                            beyond @ 0..=MOST_HUGE => self.ir.op2(I::MinU, T::I32, index, Src::Const(beyond.into()))?,
-                            _ => index,
-                        };
+                        let index = self.below_wrap(index, stride)?;
                         let address = self.index(*address, index, stride)?;
                         Place::Buffer { base, size, address, constant }
                     }
@@ -83,6 +79,14 @@ impl Lower<'_> {
         let b = Some(Src::Reg(self.ir.reg(T::I32, index)?));
         let inst = Inst { a, b, immediate: u64::from(stride), ..Inst::new(I::Index, T::None) };
         self.ir.define(inst, Class::Double).map(Src::Reg)
+    }
+
+    /// An index that would lead beyond all addresses, and round to the first ones, leads to the first element that no buffer can have.
+    fn below_wrap(&mut self, index: Src, stride: u32) -> Result<Src> {
+        match u32::MAX / stride.max(2) + 1 {
+            beyond @ 0..=MOST_HUGE => self.ir.op2(I::MinU, T::I32, index, Src::Const(beyond.into())),
+            _ => Ok(index),
+        }
     }
 
     /// Moves a pointer from array element to array element, as OpPtrAccessChain does.

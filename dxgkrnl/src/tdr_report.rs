@@ -125,7 +125,7 @@ impl TdrQueue {
     }
 }
 
-/// What came from the driver of an adapter in a time.
+/// Calls and reports of the driver of an adapter in a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TdrInterrupts {
     /// The time.

@@ -68,7 +68,7 @@ pub(crate) struct Tdr {
     counting: Counting,
     /// The DDI of a recovery that a thread is in, and since when.
     inside: Mutex<Option<(&'static str, Duration)>>,
-    /// What has come from the driver.
+    /// Calls and reports of the driver at the times when timeouts were looked for.
     heard: Mutex<Heard, Innermost>,
     /// Times of the resets of the adapter.
     resets: Mutex<VecDeque<Duration>>,

@@ -116,7 +116,7 @@ fn done_on_node(adapter: &RenderAdapter, queues: &[Arc<HwQueue>], node: u32) -> 
 
 /// The finding about a queue whose submission is unfinished while its node does other work, in words.
 const LOST: &str = "its context has left the engine whenever that was asked, and with D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY a submission that has begun leaves it when it is done, while the \
-     node did other work: its submission is lost, a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED, or the hardware has never given it the engine, which contexts of one priority share by turns [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]";
+     node did other work: its submission is lost, a fault of it was not reported with DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED, or the hardware has never given it the engine, which contexts of one priority share in time slices [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]";
 
 /// The reasons for which a queue may stand still, in words for the log.
 fn guess(queue: &HwQueue) -> &'static str {
