@@ -17,7 +17,7 @@ use std::time::Duration;
 use dxgkrnl::{Process, thunks};
 use minimal::Bench;
 use minimal::memory::{LOCAL, ask, call};
-use nt::user_space::{ARGUMENT_WORDS, FileId, ThisProcess, UserSpace};
+use nt::user_space::{ARGUMENT_WORDS, FileId, TakeDescriptor, ThisProcess, UserSpace};
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -95,8 +95,8 @@ impl UserSpace for Stoppable {
         ThisProcess.write(address, bytes)
     }
 
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
-        ThisProcess.descriptor(number)
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()> {
+        ThisProcess.hand_descriptor(number, take)
     }
 
     fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {

@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use crate::bus::trap;
 use crate::fault::frozen;
@@ -66,6 +66,30 @@ pub fn while_waiting<T>(told: Option<&dyn Waiting>, wait: impl FnOnce() -> T) ->
     wait()
 }
 
+/// What is done with a descriptor.
+pub type TakeDescriptor = Box<dyn FnOnce(OwnedFd) + Send>;
+
+impl dyn UserSpace + '_ {
+    /// What `take` makes of a descriptor of the kernel's own for what the process has open by a number. It is called by [`UserSpace::hand_descriptor`], and its answer may be dropped by anybody: it has no
+    /// descriptor that is not known to be closed at once.
+    ///
+    /// # Errors
+    /// Those of [`UserSpace::hand_descriptor`].
+    pub fn descriptor<T: Send + 'static>(
+        &self,
+        number: RawFd,
+        take: impl FnOnce(OwnedFd) -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let (of_taker, taken) = mpsc::sync_channel(1);
+        let hand = move |descriptor| {
+            // Nobody wants the answer of one that was given up.
+            let _ = of_taker.send(take(descriptor));
+        };
+        self.hand_descriptor(number, Box::new(hand))?;
+        taken.recv().map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))
+    }
+}
+
 /// The operations of the kernel in the user-mode side of a process.
 ///
 /// Ranges are whole pages of one reservation. A range that was reserved belongs to the kernel until it is released: user mode uses the addresses, and
@@ -99,11 +123,12 @@ pub trait UserSpace: Send + Sync {
     /// Not all of them can be written.
     fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()>;
 
-    /// A descriptor of the kernel's own for what the process has open by a number.
+    /// Hands `take` a descriptor of the kernel's own for what the process has open by a number. It may be of anything, also of a file of somebody who is asked before it is closed and does not
+    /// answer: `take` closes what is not wanted, on a thread that can be given up.
     ///
     /// # Errors
-    /// EBADF if the process has nothing open by that number; the kernel may open no more descriptors.
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd>;
+    /// EBADF if the process has nothing open by that number; the kernel may open no more descriptors; EFAULT if the process is gone, or `take` was given up.
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()>;
 
     /// Opens what a descriptor of the kernel's own stands for in the process, where it is closed on exec; the answer is its number there.
     ///
@@ -305,7 +330,7 @@ impl UserSpace for ThisProcess {
         Self::transfer(local, address, true)
     }
 
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()> {
         if number < 0 {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
@@ -315,7 +340,8 @@ impl UserSpace for ThisProcess {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor was just created and is owned by nobody else.
-        Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+        take(unsafe { OwnedFd::from_raw_fd(copy) });
+        Ok(())
     }
 
     fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {

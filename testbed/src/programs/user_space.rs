@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nt::page::PAGE_SIZE;
-use nt::user_space::{ARGUMENT_WORDS, FileId, UserSpace, Waiting, while_waiting};
+use nt::user_space::{ARGUMENT_WORDS, FileId, TakeDescriptor, UserSpace, Waiting, while_waiting};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -413,12 +413,15 @@ impl UserSpace for RemoteProgram {
         Ok(())
     }
 
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()> {
         if number < 0 {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let process = Arc::clone(&self.process);
-        self.copy(move || Ok(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?))
+        self.copy(move || {
+            take(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?);
+            Ok(())
+        })
     }
 
     fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
@@ -498,7 +501,8 @@ impl UserSpace for RemoteProgram {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc;
     use std::thread;
 
     use remote::channel::Received;
@@ -549,6 +553,27 @@ mod tests {
             shutdown(&*program.channel, Shutdown::Both).unwrap();
         });
         assert_eq!(program.fault(), Some((Fault::Silent, End::Killed)));
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    /// As closing one does that is of a file of somebody who does not answer.
+    #[test]
+    fn what_is_done_with_a_descriptor_of_a_program_is_given_up_with_the_program() {
+        let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+        let (program, _other_end) = of(&child);
+        let user: &dyn UserSpace = &program;
+        let by = user.descriptor(0, |_| thread::current().id()).expect("it has this one");
+        assert_ne!(by, thread::current().id());
+        let (answer, answered) = mpsc::channel::<()>();
+        let closed = user.descriptor(0, move |descriptor| {
+            let _ = answered.recv();
+            drop(descriptor);
+        });
+        assert_eq!(closed.unwrap_err().raw_os_error(), Some(libc::EFAULT));
+        assert_eq!(program.fault(), Some((Fault::Withheld, End::Killed)));
+        assert_eq!(program.copies_given_up(), 1);
+        drop(answer);
+        assert_eq!(program.copies.left_after(Duration::from_secs(60)), 0);
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }
 
