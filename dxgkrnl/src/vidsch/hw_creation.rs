@@ -7,7 +7,7 @@ use nt::lock::{Condvar, Mutex};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::D3DKMT_HANDLE;
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
@@ -23,13 +23,18 @@ use super::objects::priority::Priority;
 use super::objects::update_queue::UpdateQueue;
 use super::scheduler::VidSch;
 
+/// A process has as many of these on the adapter as it may.
+fn too_many(status: NTSTATUS, what: &str) -> Failure {
+    refused(status, format!("the process has as many {what} on the adapter as one program of its machine may have"))
+}
+
 impl VidSch {
     /// Creates a hardware context on a node of the engine that an affinity means, with the page tables of the device's process and normal priority, ready
     /// for its first submission. [d3dkmddi: DXGKARG_CREATEHWCONTEXT]
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a node without hardware contexts, or an affinity that is not one engine; STATUS_NOT_SUPPORTED without hardware scheduling;
-    /// what the driver answered.
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has as many as it may; what the driver answered.
     pub(crate) fn create_hw_context(
         &self,
         device: &Arc<Device>,
@@ -54,6 +59,7 @@ impl VidSch {
             );
             return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
+        let place = device.process.contexts.take().map_err(|status| too_many(status, "hardware contexts"))?;
         self.setup_priority_bands(adapter)?;
         let system = self.contexts.reserve();
         let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
@@ -81,6 +87,7 @@ impl VidSch {
             rundown: Rundown::default(),
             teardown: Mutex::new(false),
             told: Mutex::default(),
+            _place: place,
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);
@@ -162,7 +169,7 @@ impl VidSch {
     /// Creates a queue whose progress fence has the user handle `progress_handle`. [d3dkmddi: DXGKARG_CREATEHWQUEUE]
     ///
     /// # Errors
-    /// What the driver answered; the fence is left to the caller.
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has as many as it may; what the driver answered. The fence is left to the caller.
     pub(crate) fn create_hw_queue(
         &self,
         context: &Arc<HwContext>,
@@ -177,6 +184,8 @@ impl VidSch {
         if context.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE.into());
         }
+        let quota = &context.device().process.queues;
+        let place = quota.take().map_err(|status| too_many(status, "hardware queues"))?;
         let logs = if flags.UserModeSubmission() { self.new_fence_logs(context.device())? } else { None };
         let system = self.queues.reserve();
         let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
@@ -214,6 +223,7 @@ impl VidSch {
             rundown: Rundown::default(),
             gone: AtomicBool::new(false),
             teardown: Mutex::new(false),
+            _place: place,
         });
         if let Some(logs) = logs
             && let Err(failure) = self.attach_fence_logs(&queue, logs)

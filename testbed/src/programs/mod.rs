@@ -5,7 +5,7 @@
 //! [`remote`] has the messages.
 //!
 //! Layers, each of which uses only those after it: the socket ([`MachineServer`]) with those who have connected (`arrivals`) and the places of those who are
-//! served (`seats`), one program (`program`), its memory and addresses (`user_space`, `copies`, `address_space`), the threads that make its calls and copies (`workers`).
+//! served (`seats`), one program (`program`) with its share of the machine (`shares`), its memory and addresses (`user_space`, `copies`, `address_space`), the threads that make its calls and copies (`workers`).
 
 mod address_space;
 mod arrivals;
@@ -13,6 +13,7 @@ mod copies;
 mod listener;
 mod program;
 mod seats;
+mod shares;
 mod user_space;
 mod workers;
 
@@ -272,7 +273,7 @@ impl MachineServer {
             drop(heard);
             match admitted {
                 Ok((hello, seat, reached)) => {
-                    Program::run(&machine, (pid, &hello, &seat, reached), &stop, (&told, &pids));
+                    Program::run((&machine, share), (pid, &hello, &seat, reached), &stop, (&told, &pids));
                 }
                 Err(why) => refuse(&of_thread, pid, why, &told),
             }
@@ -291,6 +292,7 @@ struct Places {
 }
 
 /// Somebody who has connected, unless it is of another user.
+        let share = shares::of(limit);
 fn arrived(socket: OwnedFd, observer: &Observer) -> Option<Arrival> {
     let peer = channel::peer(&socket).ok()?;
     for direction in [Timeout::Send, Timeout::Recv] {

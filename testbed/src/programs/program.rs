@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dxgkrnl::{Machine, Process};
+use dxgkrnl::{Machine, Process, Share};
 use nt::user_space::{UserSpace, act_for};
 use remote::channel::{Channel, Received};
 use remote::thunks::{self, Tables};
@@ -59,7 +59,7 @@ fn printed(name: &[u8]) -> String {
 impl Program {
     /// Serves a program that has said hello, until it ends or the machine is about to stop.
     pub(super) fn run(
-        machine: &Machine,
+        (machine, share): (&Machine, Share),
         (pid, hello, seat, reached): (Pid, &Hello, &Seat, Reached),
         stop: &Stop,
         (observer, pids): (&Observer, &Pids),
@@ -93,6 +93,7 @@ impl Program {
         let calls = Workers::new("program's call", Box::new(move |call| make(&caller, &answers, &asked, call)));
         let program = Self { channel, remote, calls };
         program.serve(seat, stop);
+            share,
         process.terminate();
         program.calls.close();
         pids.lock().remove(&process.id());

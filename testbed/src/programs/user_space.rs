@@ -99,7 +99,11 @@ impl Reached {
 
 /// The refusal for memory that the host does not let be reached.
 fn refusal(error: &io::Error) -> Refusal {
-    if error.kind() == io::ErrorKind::OutOfMemory { Refusal::Threads } else { Refusal::Memory }
+    match error.raw_os_error() {
+        _ if error.kind() == io::ErrorKind::OutOfMemory => Refusal::Threads,
+        Some(libc::EMFILE | libc::ENFILE) => Refusal::Descriptors,
+        _ => Refusal::Memory,
+    }
 }
 
 /// A program's memory, descriptors and addresses.
@@ -127,7 +131,11 @@ impl RemoteProgram {
         hello: &Hello,
         Reached { copies, memory }: Reached,
     ) -> Result<Self, Unreachable> {
-        let process = Arc::new(pidfd_open(pid, PidfdFlags::empty()).map_err(|_| Unreachable::default())?);
+        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| {
+            let why = matches!(error, Errno::MFILE | Errno::NFILE).then_some(Refusal::Descriptors);
+            Unreachable { why, ..Unreachable::default() }
+        })?;
+        let process = Arc::new(process);
         let memory = match memory.and_then(|memory| check_mark(&memory, &copies, hello).map(|()| memory)) {
             Ok(memory) => memory,
             Err(why) => {
@@ -609,6 +617,18 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_program_that_is_not_served_for_want_of_descriptors_or_threads_is_told_so() {
+        for (error, why) in [
+            (libc::EMFILE, Refusal::Descriptors),
+            (libc::ENFILE, Refusal::Descriptors),
+            (libc::ENOMEM, Refusal::Threads),
+            (libc::EACCES, Refusal::Memory),
+        ] {
+            assert_eq!(refusal(&io::Error::from_raw_os_error(error)), why, "{error}");
+        }
     }
 
     #[test]
