@@ -35,7 +35,7 @@ use rustix::process::Pid;
 
 use arrivals::{ARRIVALS, Arrival, Arrivals};
 use listener::Turn;
-pub use listener::{BindError, PrivateListener};
+pub use listener::{BindError, BoundPath, PrivateListener};
 use program::Program;
 use seats::Seats;
 use user_space::Reached;
@@ -226,6 +226,11 @@ impl MachineServer {
                 Ok(Turn::Stop) => break Ok(()),
                 Ok(Turn::Connected(socket)) => {
                     if let Some(gone) = arrived(socket, observer).and_then(|arrival| arrivals.add(arrival)) {
+    /// The path of its socket.
+    pub fn path(&self) -> &BoundPath {
+        self.listener.path()
+    }
+
                         refuse(&gone.channel, gone.pid, Refusal::NoHello, observer);
                     }
                 }
@@ -261,6 +266,11 @@ impl MachineServer {
         };
         let (machine, stop, limit) = (machine.clone(), self.stop.clone(), self.programs);
         let (told, pids, of_thread) = (Arc::clone(observer), self.pids.clone(), Arc::clone(&channel));
+                Ok(Turn::NoDescriptor) => {
+                    if let Some(longest) = arrivals.take(0) {
+                        refuse(&longest.channel, longest.pid, Refusal::Descriptors, observer);
+                    }
+                }
         let served = Arc::clone(&seats.served);
         let run = move || {
             // A program that has ended before it began is told nothing.
