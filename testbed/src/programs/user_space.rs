@@ -21,7 +21,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open, pidfd_send_signal};
 
 use super::address_space::AddressSpace;
-use super::copies::{Copies, GivenUp};
+use super::copies::Copies;
+use super::workers::GivenUp;
 use super::{ANSWER_LIMIT, End, Fault};
 
 /// Time in which a program ends that has lost its memory already.
