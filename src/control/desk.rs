@@ -304,6 +304,11 @@ pub fn serve(desk: &Desk, listener: &PrivateListener, stop: &Stop) -> io::Result
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
+            // The mode of the socket says so, too, while nobody changes it.
+            if !remote::channel::peer(&stream).is_ok_and(|peer| peer.is_of_this_user) {
+                refuse(&stream, "it belongs to another user");
+                continue;
+            }
             let Some(place) = askers.admit(&stream) else {
                 refuse(&stream, &format!("it answers {ASKERS_MAX} others at the moment; ask again"));
                 continue;

@@ -281,6 +281,31 @@ fn a_recording_that_is_under_way_does_not_hold_up_the_end_of_a_machine() {
     drop(recording);
 }
 
+/// The thread has another user, and the mode of the socket has been changed to let it connect.
+#[test]
+fn an_asker_of_another_user_is_refused() {
+    const NOBODY: libc::uid_t = 65534;
+    let machine = Machine::serve("user", &["--quiet"]);
+    let control = path_of(&machine.socket);
+    std::fs::set_permissions(&control, std::fs::Permissions::from_mode(0o666)).expect("it is ours");
+    let asked = std::thread::spawn(move || {
+        // Of this thread alone: the function of the C library changes the user of the process.
+        // SAFETY: takes no addresses.
+        let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) } == 0;
+        let asker = changed.then(|| UnixStream::connect(control).ok()).flatten()?;
+        let mut answer = String::new();
+        let _ = (&asker).write_all(b"\"look\"\n");
+        BufReader::new(&asker).read_line(&mut answer).ok().map(|_| answer)
+    });
+    match asked.join().expect("no panic") {
+        Some(answer) => assert!(answer.contains("it belongs to another user"), "{answer}"),
+        None => eprintln!(
+            "another user was not tried: a thread takes one only with CAP_SETUID, and has to reach the socket"
+        ),
+    }
+    machine.printed(&["ctl", "look"]);
+}
+
 #[test]
 fn without_a_machine_each_tool_says_how_to_start_one() {
     for tool in [&["ctl", "look"] as &[&str], &["top", "--count", "1"], &["timeline", "--live"]] {
