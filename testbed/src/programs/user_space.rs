@@ -46,6 +46,10 @@ struct Asked {
     reserved: BTreeMap<usize, usize>,
     /// The time that is left for all answers together, while everybody waits for them, and by how many that was asked for.
     joint: Option<(Duration, u32)>,
+    /// Answers with a time limit that are waited for.
+    waited: usize,
+    /// Since when they are, all the time, and what of that the joint limit has not been charged for.
+    since: Option<Instant>,
 }
 
 impl Asked {
@@ -55,16 +59,30 @@ impl Asked {
         end.is_some_and(|end| self.reserved.insert(start, end).is_none())
     }
 
-    /// The time limit of an answer that has `limit` alone.
-    fn limit(&self, limit: Duration) -> Duration {
+    /// An answer that has `limit` alone is waited for from now on. Its time limit is the answer.
+    fn begin(&mut self, limit: Duration, now: Instant) -> Duration {
+        self.spend(now);
+        self.waited += 1;
         self.joint.map_or(limit, |(left, _)| left.min(limit))
     }
 
-    /// An answer took so long.
-    fn spend(&mut self, time: Duration) {
-        if let Some((left, _)) = &mut self.joint {
-            *left = left.saturating_sub(time);
+    /// One such answer is waited for no more.
+    fn end(&mut self, now: Instant) {
+        self.spend(now);
+        self.waited = self.waited.saturating_sub(1);
+    }
+
+    /// Charges the joint limit, if there is one, for the time in which answers were waited for: once, however many they were.
+    fn spend(&mut self, now: Instant) {
+        let since = self.since.replace(now).filter(|_| self.waited > 0);
+        if let (Some((left, _)), Some(since)) = (&mut self.joint, since) {
+            *left = left.saturating_sub(now.saturating_duration_since(since));
         }
+    }
+
+    fn begin_joint_limit(&mut self, now: Instant) {
+        self.spend(now);
+        self.joint.get_or_insert((ANSWER_LIMIT, 0)).1 += 1;
     }
 
     /// True if there can be such pages, and the program has taken none of them for the machine.
@@ -259,32 +277,40 @@ impl RemoteProgram {
             if asked.gone {
                 return None;
             }
-            let deadline = limit.map(|limit| begun + asked.limit(limit));
             asked.next += 1;
             let number = asked.next;
             asked.answers.insert(number, None);
-            (number, deadline)
+            (number, limit.map(|limit| begun + asked.begin(limit, begun)))
         };
+        let answer = self.send_and_wait(number, operation, descriptor, deadline);
+        let mut asked = self.lock();
+        asked.answers.remove(&number);
+        if limit.is_some() {
+            asked.end(Instant::now());
+        }
+        answer
+    }
+
+    fn send_and_wait(
+        &self,
+        number: u64,
+        operation: Operation,
+        descriptor: Option<BorrowedFd<'_>>,
+        deadline: Option<Instant>,
+    ) -> Option<io::Result<u64>> {
         let message = FromMachine::Operate { number, operation };
-        let sent = self.channel.send(&message.to_words(), descriptor);
-        if let Err(error) = sent {
+        if let Err(error) = self.channel.send(&message.to_words(), descriptor) {
             if descriptor.is_some() && is_of_host(&error) {
-                self.lock().answers.remove(&number);
                 return Some(Err(error));
             }
             self.send_failed(&error);
         }
         let mut asked = self.lock();
         loop {
-            if let Some(Some(answer)) = asked.answers.get(&number).copied() {
-                asked.answers.remove(&number);
-                if limit.is_some() {
-                    asked.spend(begun.elapsed());
-                }
+            if let Some(Some(answer)) = asked.answers.get(&number) {
                 return Some(answer.map_err(io::Error::from_raw_os_error));
             }
             if asked.gone {
-                asked.answers.remove(&number);
                 return None;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -385,7 +411,7 @@ impl UserSpace for RemoteProgram {
     }
 
     fn begin_joint_limit(&self) {
-        self.lock().joint.get_or_insert((ANSWER_LIMIT, 0)).1 += 1;
+        self.lock().begin_joint_limit(Instant::now());
     }
 
     fn end_joint_limit(&self) {
@@ -618,6 +644,21 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn answers_that_are_waited_for_beside_each_other_are_charged_once_to_the_joint_limit() {
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut asked = Asked::default();
+        assert_eq!(asked.begin(ANSWER_LIMIT, at(0)), ANSWER_LIMIT);
+        asked.begin_joint_limit(at(10));
+        assert_eq!(asked.begin(ANSWER_LIMIT, at(11)), Duration::from_secs(4), "the first is waited for still");
+        asked.end(at(12));
+        asked.end(at(13));
+        assert_eq!(asked.begin(ANSWER_LIMIT, at(60)), Duration::from_secs(2), "nobody waited meanwhile");
+        asked.end(at(61));
+        assert_eq!(asked.joint, Some((Duration::from_secs(1), 1)));
     }
 
     #[test]
