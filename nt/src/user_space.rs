@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, mpsc};
 
@@ -64,6 +64,18 @@ pub fn while_waiting<T>(told: Option<&dyn Waiting>, wait: impl FnOnce() -> T) ->
     told.inspect(|told| told.begins());
     let _waits = Waits(told);
     wait()
+}
+
+/// Has the host let nobody send descriptors to a socket, nor to those that connect to it, if it can (from Linux 6.16 on): closing one may take as long as its file system or its
+/// peer likes, in whoever receives the message or closes the socket.
+pub fn refuse_descriptors(socket: impl AsFd) {
+    /// Of the host's headers.
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let (number, no) = (socket.as_fd().as_raw_fd(), 0i32);
+    let len = size_of_val(&no) as libc::socklen_t;
+    // An older host passes them on: whoever receives makes the best of it.
+    // SAFETY: a number of this frame and its size.
+    unsafe { libc::setsockopt(number, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), len) };
 }
 
 /// What is done with a descriptor.
@@ -355,7 +367,7 @@ impl UserSpace for ThisProcess {
     }
 
     fn show(&self, range: Range<usize>, file: &File, offset: u64, writable: bool) -> io::Result<()> {
-        show_descriptor(range, std::os::fd::AsFd::as_fd(file), offset, writable)
+        show_descriptor(range, file.as_fd(), offset, writable)
     }
 
     fn hide(&self, range: Range<usize>) -> io::Result<()> {
