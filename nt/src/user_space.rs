@@ -78,7 +78,7 @@ pub fn refuse_descriptors(socket: impl AsFd) {
     unsafe { libc::setsockopt(number, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), len) };
 }
 
-/// What is done with a descriptor.
+/// Called once with a descriptor that it owns.
 pub type TakeDescriptor = Box<dyn FnOnce(OwnedFd) + Send>;
 
 impl dyn UserSpace + '_ {

@@ -37,7 +37,7 @@ pub(super) struct Recorder {
     /// Length of what is recorded all the time; `None` if nothing is.
     window: Option<Duration>,
     running: Mutex<Option<Running>>,
-    /// Set when the machine is to stop, which no recording holds up.
+    /// Set when the machine is to stop, which no recording delays.
     stop: Stop,
 }
 

@@ -7,10 +7,11 @@ use nt::lock::{Condvar, Mutex};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
+use crate::quota::{HardwarePlace, HardwareQuota};
 use crate::refusal::{Failure, refused};
 use crate::rundown::Rundown;
 
@@ -23,9 +24,13 @@ use super::objects::priority::Priority;
 use super::objects::update_queue::UpdateQueue;
 use super::scheduler::VidSch;
 
-/// A process has as many of these on the adapter as it may.
-fn too_many(status: NTSTATUS, what: &str) -> Failure {
-    refused(status, format!("the process has as many {what} on the adapter as one program of its machine may have"))
+/// Counts one more of these for a process.
+///
+/// # Errors
+/// STATUS_INSUFFICIENT_RESOURCES if it has as many on the adapter as it may.
+fn take_place(quota: &HardwareQuota, what: &str) -> Result<HardwarePlace, Failure> {
+    let why = || format!("the process has as many {what} on the adapter as one program of its machine may have");
+    quota.take().map_err(|status| refused(status, why()))
 }
 
 impl VidSch {
@@ -59,7 +64,7 @@ impl VidSch {
             );
             return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
-        let place = device.process.contexts.take().map_err(|status| too_many(status, "hardware contexts"))?;
+        let place = take_place(&device.process.contexts, "hardware contexts")?;
         self.setup_priority_bands(adapter)?;
         let system = self.contexts.reserve();
         let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
@@ -184,8 +189,7 @@ impl VidSch {
         if context.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE.into());
         }
-        let quota = &context.device().process.queues;
-        let place = quota.take().map_err(|status| too_many(status, "hardware queues"))?;
+        let place = take_place(&context.device().process.queues, "hardware queues")?;
         let logs = if flags.UserModeSubmission() { self.new_fence_logs(context.device())? } else { None };
         let system = self.queues.reserve();
         let mut args = DXGKARG_CREATEHWQUEUE::zeroed();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::workers::{GivenUp, Workers};
 
-/// What a copy does.
+/// Makes a copy; called once.
 type Act = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// The state of one copy.

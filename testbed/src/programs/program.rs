@@ -25,7 +25,7 @@ const LOOK_TIMEOUT: Timespec = Timespec { tv_sec: LOOK_INTERVAL.as_secs() as i64
 
 /// The time that the calls of a program that is gone may take to end: that of a recovery of the adapter, and more.
 const END_LIMIT: Duration = Duration::from_secs(30);
-/// How often the machine looks meanwhile whether it is to stop.
+/// Time between two looks whether the machine is to stop, while calls are waited for.
 const END_STEP: Duration = Duration::from_millis(100);
 
 /// The next thing that a program does.

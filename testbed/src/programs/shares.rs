@@ -1,4 +1,4 @@
-//! What each program may have of that which all programs of a machine have together.
+//! Shares of programs in descriptors and hardware queues, of which all programs of a machine have so many together.
 
 use dxgkrnl::Share;
 use rustix::process::{Resource, getrlimit};

@@ -36,7 +36,7 @@ struct Waiting<T> {
     threads: usize,
     idle: usize,
     closed: bool,
-    /// Where threads are counted whose end nobody waits for any more.
+    /// Counts the threads that nobody waits for any more; `None` while they are waited for.
     given_up: Option<GivenUp>,
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct HwContext {
     /// true once it is gone.
     pub(in crate::vidsch) teardown: Mutex<bool, rank::ContextTeardown>,
     pub(in crate::vidsch) told: Mutex<Told>,
-    /// Its part of what the process may have.
+    /// Counts it among those that the process may have; given back when this is dropped.
     pub(in crate::vidsch) _place: HardwarePlace,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct HwQueue {
     pub(in crate::vidsch) gone: AtomicBool,
     /// Held by whoever destroys the queue, so that a second one returns when it is gone; true from then on.
     pub(in crate::vidsch) teardown: Mutex<bool, rank::QueueTeardown>,
-    /// Its part of what the process may have.
+    /// Counts it among those that the process may have; given back when this is dropped.
     pub(in crate::vidsch) _place: HardwarePlace,
 }
 

@@ -30,9 +30,9 @@ pub(crate) struct ProcessAdapter {
     pub(crate) kept: Arc<Kept>,
     /// Objects of the process that have files of their own.
     pub(crate) files: FileQuota,
-    /// Its hardware contexts on the adapter.
+    /// Counts the hardware contexts that the process has on the adapter.
     pub(crate) contexts: HardwareQuota,
-    /// Its hardware queues on the adapter.
+    /// Counts the hardware queues that the process has on the adapter.
     pub(crate) queues: HardwareQuota,
     /// Waits of the processor that go on though what they were made through is closed.
     pub(crate) lingering: Arc<LingeringWaits>,
