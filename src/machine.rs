@@ -14,8 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
-use testbed::programs::PrivateListener;
-use testbed::programs::{Event, MachineServer, Observer, Stop};
+use testbed::programs::{BoundPath, Event, MachineServer, Observer, PrivateListener, Stop};
 use testbed::sandbox::{self, Role};
 use testbed::setup::{BusChoice, MachineOptions, System};
 
@@ -95,7 +94,7 @@ pub fn command(options: &Options) -> u8 {
         }
     };
     let machine = system.machine().clone();
-    let desk = match Desk::new(system, options.machine.clone(), server.pids(), options.record) {
+    let desk = match Desk::new(system, options.machine.clone(), server.pids(), options.record, stop.clone()) {
         Ok(desk) => desk,
         Err(error) => {
             testbed::complain!("campanile machine: {error}");
@@ -122,8 +121,9 @@ fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
     let Serving { server, controls, desk, machine, stop } = serving;
     let handle = signals.handle();
     let (ended, end) = mpsc::channel();
+    let paths = [server.path().clone(), controls.path().clone()];
     let stops = match start_stopping(signals, stop.clone(), quiet)
-        .and_then(|stops| Ok((stops, start_watching(machine, stop, end)?)))
+        .and_then(|stops| Ok((stops, start_watching(machine, stop, end, paths.clone())?)))
     {
         Ok((stops, _)) => stops,
         Err(error) => {
@@ -148,22 +148,37 @@ fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
             .spawn_scoped(scope, || control::serve(desk, controls, stop))?;
         let served = server.serve(machine, &observer);
         // It cannot panic.
-        served.and(controlled.join().unwrap_or(Ok(())))
+        served.and_then(|left| controlled.join().unwrap_or(Ok(())).map(|()| left))
     });
     handle.close();
     // It cannot panic.
     let _ = stops.join();
-    if let Err(error) = served {
-        testbed::complain!("campanile machine: it cannot go on: {error}");
-        return EXIT_MACHINE;
-    }
+    let left = match served {
+        Ok(left) => left,
+        Err(error) => {
+            testbed::complain!("campanile machine: it cannot go on: {error}");
+            return EXIT_MACHINE;
+        }
+    };
     let stopped = machine.bugcheck();
     if let Some(bugcheck) = &stopped {
         tell_bugcheck(bugcheck);
     }
     // A client that watches has nothing to wait for any more.
     let _ = ended.send(());
-    if stopped.is_some() { EXIT_MACHINE } else { EXIT_OK }
+    let code = if stopped.is_some() { EXIT_MACHINE } else { EXIT_OK };
+    if left > 0 {
+        testbed::complain!("campanile machine: {left} threads of calls do not end; it ends without that");
+        // They may be in the driver, which is not taken down under them.
+        exit(&paths, code);
+    }
+    code
+}
+
+/// Ends the process as it is. Nothing is dropped, so the sockets are removed here.
+fn exit(paths: &[BoundPath], code: u8) -> ! {
+    paths.iter().for_each(BoundPath::remove);
+    std::process::exit(code.into());
 }
 
 fn tell_bugcheck(bugcheck: &Bugcheck) {
@@ -182,7 +197,12 @@ fn start_stopping(mut signals: Signals, stop: Stop, quiet: bool) -> io::Result<J
 
 /// Starts the thread that ends the process if serving has to end and does not: a thread that stopped a machine with a bug check may hold anything, and the memory of a program that a
 /// call reads may be of a file that never answers.
-fn start_watching(machine: &Machine, stop: &Stop, end: Receiver<()>) -> io::Result<JoinHandle<()>> {
+fn start_watching(
+    machine: &Machine,
+    stop: &Stop,
+    end: Receiver<()>,
+    paths: [BoundPath; 2],
+) -> io::Result<JoinHandle<()>> {
     let (machine, stop) = (machine.clone(), stop.clone());
     std::thread::Builder::new().name("end".to_owned()).spawn(move || {
         if stop.wait().is_err() || end.recv_timeout(END_LIMIT) != Err(RecvTimeoutError::Timeout) {
@@ -190,10 +210,10 @@ fn start_watching(machine: &Machine, stop: &Stop, end: Receiver<()>) -> io::Resu
         }
         let Some(bugcheck) = machine.bugcheck() else {
             testbed::complain!("campanile machine: a call or a question does not end in time; it ends without that");
-            std::process::exit(EXIT_OK.into());
+            exit(&paths, EXIT_OK);
         };
         tell_bugcheck(&bugcheck);
-        std::process::exit(EXIT_MACHINE.into());
+        exit(&paths, EXIT_MACHINE);
     })
 }
 

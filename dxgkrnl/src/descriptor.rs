@@ -7,6 +7,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use nt::user_space::refuse_descriptors;
 use wddm_ddi::status::*;
 
 /// A number that identifies a descriptor and its copies on this host while any of them is open.
@@ -22,6 +23,8 @@ impl Descriptor {
     /// STATUS_INSUFFICIENT_RESOURCES if the host has no descriptors left.
     pub(crate) fn new() -> Result<(Self, OwnedFd), NTSTATUS> {
         let (end, others) = UnixStream::pair().map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
+        // What user mode sends is never received, and would be closed with this end.
+        refuse_descriptors(&end);
         Ok((Self(end), others.into()))
     }
 
@@ -88,6 +91,37 @@ mod tests {
         assert!(!end.is_closed());
         drop(copy);
         assert!(end.is_closed());
+    }
+
+    /// Closing the system's end closes what was sent to it, which may take as long as its owner likes.
+    #[test]
+    fn user_mode_sends_the_system_no_descriptors_where_the_host_can_refuse_them() {
+        let send = |to: &OwnedFd| {
+            let mut byte = 0u8;
+            let mut data = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+            // A header of the host's, the number of a descriptor, and what aligns them.
+            let mut control = [0u64; 3];
+            let number = to.as_raw_fd();
+            control[0] = 16 + 4;
+            control[1] =
+                u64::from(libc::SOL_SOCKET.cast_unsigned()) | u64::from(libc::SCM_RIGHTS.cast_unsigned()) << 32;
+            control[2] = number.cast_unsigned().into();
+            // SAFETY: a structure of numbers and addresses, which may all be zero.
+            let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+            (message.msg_iov, message.msg_iovlen) = (&raw mut data, 1);
+            (message.msg_control, message.msg_controllen) = ((&raw mut control).cast(), size_of_val(&control) as _);
+            // SAFETY: the message names memory of this frame.
+            unsafe { libc::sendmsg(number, &raw const message, 0) }
+        };
+        let (one, other) = UnixStream::pair().unwrap();
+        assert_eq!(send(&one.into()), 1, "of another socket it is");
+        // A host that cannot refuse them does not know the option.
+        let (mut known, mut len) = (0i32, 4 as libc::socklen_t);
+        let number = other.as_raw_fd();
+        // SAFETY: there is space for the four bytes of the answer.
+        let asked = unsafe { libc::getsockopt(number, libc::SOL_SOCKET, 83, (&raw mut known).cast(), &raw mut len) };
+        let (_end, others) = Descriptor::new().unwrap();
+        assert_eq!(send(&others), if asked == 0 { -1 } else { 1 });
     }
 
     #[test]

@@ -80,6 +80,7 @@ pub use nt::ram::Ram;
 pub use nt::watchdog::{EXIT_STUCK, INTERRUPT, before_the_process_ends};
 pub use port::PowerComponentState;
 pub use process::{Attached, Process, Suspensions};
+pub use quota::Share;
 pub use registered::{ContiguousMemory, RegisteredDriver};
 pub use registration::{DriverId, LoadError};
 pub use rescue::Rescue;

@@ -29,7 +29,7 @@ use crate::keyed_mutex::OpenKeyedMutex;
 use crate::machine::{KernelObject, Machine, Name, WeakAnyProcess, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
-use crate::quota::Quotas;
+use crate::quota::{Quotas, Share};
 use crate::rank;
 use crate::refusal::{Failure, refused};
 use crate::rundown::{Inside, Rundown, Used};
@@ -200,21 +200,31 @@ impl Taken {
 impl Process {
     /// A new process of a machine, with nothing open, whose user-mode side is this program. It ends by [`Process::exit`] or with its last owner.
     pub fn new(machine: &Machine, name: &str) -> Arc<Self> {
-        Self::with_handles((machine, name), None, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
+        Self::here((machine, name), None)
     }
 
     /// As [`Process::new`], for the one process that this program is: others find it by the number that the host gave it.
     pub fn of_program(machine: &Machine, name: &str) -> Arc<Self> {
-        let number = Some(std::process::id());
-        Self::with_handles((machine, name), number, Arc::new(ThisProcess), (HandleTable::new(), HandleTable::new()))
+        Self::here((machine, name), Some(std::process::id()))
     }
 
-    /// As [`Process::new`], with a user-mode side somewhere else: the program to which the host gave a number, and which has been a process of `earlier`
-    /// machines before. The handles that it had there are refused.
-    pub fn elsewhere(machine: &Machine, name: &str, number: u32, user: Arc<dyn UserSpace>, earlier: u64) -> Arc<Self> {
+    fn here(named: (&Machine, &str), number: Option<u32>) -> Arc<Self> {
+        let handles = (HandleTable::new(), HandleTable::new());
+        Self::with_handles(named, number, Arc::new(ThisProcess), handles, Share::default())
+    }
+
+    /// As [`Process::new`], with a user-mode side somewhere else: the program to which the host gave a number, and which has been a process of `earlier` machines before. The handles that it had there are refused.
+    pub fn elsewhere(
+        machine: &Machine,
+        name: &str,
+        number: u32,
+        user: Arc<dyn UserSpace>,
+        earlier: u64,
+        share: Share,
+    ) -> Arc<Self> {
         let handles = (HandleTable::of_part(earlier), HandleTable::of_part(earlier));
         user.wait_by(Arc::clone(machine.downgrade().gate()) as Arc<dyn Waiting>);
-        Self::with_handles((machine, name), Some(number), user, handles)
+        Self::with_handles((machine, name), Some(number), user, handles, share)
     }
 
     fn with_handles(
@@ -222,6 +232,7 @@ impl Process {
         number: Option<u32>,
         user: Arc<dyn UserSpace>,
         (handles, kernel_handles): (HandleTable<Object>, HandleTable<KernelObject>),
+        share: Share,
     ) -> Arc<Self> {
         let id = IDS.fetch_add(4, Ordering::Relaxed);
         let process = Arc::new(Self {
@@ -239,15 +250,14 @@ impl Process {
             changing_class: Mutex::new(()),
             told_removed: Mutex::new(String::new()),
             user,
-            quotas: Quotas::default(),
+            quotas: Quotas::of(share),
         });
         let known: WeakAnyProcess = Arc::<Self>::downgrade(&process);
         machine.note_process(process.number, known);
         process
     }
 
-    /// Gives the process the right to increase the priority of its work, SeIncreaseBasePriorityPrivilege: to the focus and the realtime
-    /// band of every engine, and to the classes above normal.
+    /// Gives the process the right to increase the priority of its work, SeIncreaseBasePriorityPrivilege: to the focus and the realtime band of every engine, and to the classes above normal.
     pub fn grant_increase_priority(&self) {
         self.increases_priority.store(true, Ordering::Release);
     }
@@ -480,6 +490,8 @@ impl Process {
             class: Arc::clone(&self.class),
             kept: Arc::new(Kept::new(Arc::clone(&self.user))),
             files: self.quotas.files.clone(),
+            contexts: self.quotas.hardware(),
+            queues: self.quotas.hardware(),
             lingering: Arc::default(),
         });
         adapter.vidsch().note_process(&new);

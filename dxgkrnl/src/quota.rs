@@ -1,13 +1,62 @@
-//! The limit of host resources that the system takes for one process.
+//! The limits of what the system takes for one process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
 
+/// What one program may have of that which all programs of a machine have together. Such shares are this system's rule: no page of the contract has any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Descriptors that the machine holds for it: of its events, of objects that may be shared, and of objects that it has descriptors of.
+    pub descriptors: usize,
+    /// Hardware queues on one adapter, and as many hardware contexts.
+    pub hardware_queues: usize,
+}
+
+/// All there is.
+impl Default for Share {
+    fn default() -> Self {
+        Self { descriptors: usize::MAX, hardware_queues: usize::MAX }
+    }
+}
+
+/// A count of what is taken for one process, and its limit.
+#[derive(Debug)]
+struct Count {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+impl Count {
+    fn new(most: usize) -> Self {
+        Self { taken: AtomicUsize::new(0), most }
+    }
+
+    /// False if the process would have more than it may have; nothing is taken then.
+    fn take(&self, count: usize) -> bool {
+        let more = |taken: usize| taken.checked_add(count).filter(|taken| *taken <= self.most);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn give_back(&self, count: usize) {
+        self.taken.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
 /// What is taken for one process, at most `LIMIT` at a time. Clones are of the same process.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Quota<const LIMIT: usize>(Arc<AtomicUsize>);
+#[derive(Clone, Debug)]
+pub(crate) struct Quota<const LIMIT: usize> {
+    own: Arc<Count>,
+    /// With what else is counted by the same limit.
+    together: Option<Arc<Count>>,
+}
+
+impl<const LIMIT: usize> Default for Quota<LIMIT> {
+    fn default() -> Self {
+        Self { own: Arc::new(Count::new(LIMIT)), together: None }
+    }
+}
 
 /// Events that the system holds: each takes a descriptor, of which all processes have as many as the host allows.
 pub(crate) type EventQuota = Quota<16_384>;
@@ -39,6 +88,18 @@ pub(crate) type KnownQuota = Quota<1024>;
 /// One of these.
 pub(crate) type KnownPlace = Place<1024>;
 
+/// Objects that the process has descriptors of: the system has one of each, too.
+pub(crate) type DescribedQuota = Quota<1024>;
+
+/// One of these.
+pub(crate) type DescribedPlace = Place<1024>;
+
+/// Hardware queues, or hardware contexts, on one adapter.
+pub(crate) type HardwareQuota = Quota<{ usize::MAX }>;
+
+/// One of these.
+pub(crate) type HardwarePlace = Place<{ usize::MAX }>;
+
 /// Some of what a process may have, given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<const LIMIT: usize>(Quota<LIMIT>, usize);
@@ -55,9 +116,28 @@ pub(crate) struct Quotas {
     pub(crate) known_mutexes: KnownQuota,
     /// Handles of synchronization objects of before monitored fences.
     pub(crate) known_syncs: KnownQuota,
+    pub(crate) described: DescribedQuota,
+    share: Share,
 }
 
 impl Quotas {
+    /// Those of a program that has this share of its machine.
+    pub(crate) fn of(share: Share) -> Self {
+        let descriptors = Arc::new(Count::new(share.descriptors));
+        Self {
+            events: Quota::within(&descriptors),
+            files: Quota::within(&descriptors),
+            described: Quota::within(&descriptors),
+            share,
+            ..Self::default()
+        }
+    }
+
+    /// A new limit of hardware queues, or of hardware contexts, on an adapter.
+    pub(crate) fn hardware(&self) -> HardwareQuota {
+        Quota::within(&Arc::new(Count::new(self.share.hardware_queues)))
+    }
+
     /// Takes what some allocations need that are to be shared, with so many bytes of private data.
     ///
     /// # Errors
@@ -72,6 +152,10 @@ impl Quotas {
 }
 
 impl<const LIMIT: usize> Quota<LIMIT> {
+    fn within(together: &Arc<Count>) -> Self {
+        Self { together: Some(Arc::clone(together)), ..Self::default() }
+    }
+
     /// Takes one more.
     ///
     /// # Errors
@@ -85,20 +169,29 @@ impl<const LIMIT: usize> Quota<LIMIT> {
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES if the process would have more than it may have.
     pub(crate) fn take_many(&self, count: usize) -> Result<Place<LIMIT>, NTSTATUS> {
-        let more = |taken: usize| taken.checked_add(count).filter(|taken| *taken <= LIMIT);
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map(|_| Place(self.clone(), count)).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)
+        if !self.own.take(count) {
+            return Err(STATUS_INSUFFICIENT_RESOURCES);
+        }
+        if self.together.as_ref().is_some_and(|together| !together.take(count)) {
+            self.own.give_back(count);
+            return Err(STATUS_INSUFFICIENT_RESOURCES);
+        }
+        Ok(Place(self.clone(), count))
     }
 
     #[cfg(test)]
     pub(crate) fn with(taken: usize) -> Self {
-        Self(Arc::new(AtomicUsize::new(taken)))
+        let quota = Self::default();
+        assert!(quota.own.take(taken));
+        quota
     }
 }
 
 impl<const LIMIT: usize> Drop for Place<LIMIT> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(self.1, Ordering::Relaxed);
+        let Quota { own, together } = &self.0;
+        own.give_back(self.1);
+        together.iter().for_each(|together| together.give_back(self.1));
     }
 }
 
@@ -118,5 +211,21 @@ mod tests {
         assert_eq!([3, usize::MAX].map(|count| bytes.take_many(count).err()), [Some(STATUS_INSUFFICIENT_RESOURCES); 2]);
         drop(most);
         let _all = bytes.take_many(10).unwrap();
+    }
+
+    #[test]
+    fn what_a_program_has_the_machine_hold_is_counted_together_and_a_refusal_takes_nothing() {
+        let quotas = Quotas::of(Share { descriptors: 3, hardware_queues: 1 });
+        let (event, _file, described) =
+            (quotas.events.take().unwrap(), quotas.files.take().unwrap(), quotas.described.take().unwrap());
+        let refused = Some(STATUS_INSUFFICIENT_RESOURCES);
+        assert_eq!([quotas.events.take().err(), quotas.described.take().err()], [refused; 2]);
+        drop((event, described));
+        assert_eq!(quotas.files.take_many(3).err(), refused);
+        let _two = quotas.files.take_many(2).unwrap();
+        assert_eq!(quotas.names.take_many(1024).err(), None, "names take no descriptors");
+        let (queues, contexts) = (quotas.hardware(), quotas.hardware());
+        let _first = (queues.take().unwrap(), contexts.take().unwrap());
+        assert_eq!(queues.take().err(), refused);
     }
 }

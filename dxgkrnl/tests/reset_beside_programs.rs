@@ -10,7 +10,7 @@ mod user_mode;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
 
-use dxgkrnl::{MachineConfig, Process, TdrOutcome, thunks};
+use dxgkrnl::{MachineConfig, Process, Share, TdrOutcome, thunks};
 use minimal::Mutant;
 use nt::user_space::UserSpace;
 use user_mode::app::elsewhere::{Before, Elsewhere};
@@ -103,7 +103,8 @@ fn an_adapter_is_reset_while_a_call_waits_for_memory_of_its_program_and_the_call
     let bench = bench_that_resets_the_adapter();
     let (app, memory) = (App::new(&bench), Elsewhere::new(Absent::default()));
     let queue = app.queue(&bench);
-    let slow = Process::elsewhere(&bench.machine, "slow", 77, Arc::clone(&memory) as Arc<dyn UserSpace>, 0);
+    let slow =
+        Process::elsewhere(&bench.machine, "slow", 77, Arc::clone(&memory) as Arc<dyn UserSpace>, 0, Share::default());
     let mut args = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: bench.luid, hAdapter: 0 };
     memory.take_away(&args);
     std::thread::scope(|scope| {
@@ -130,7 +131,8 @@ fn an_adapter_is_reset_while_the_end_of_a_process_waits_for_a_call_that_waits_fo
     let bench = bench_that_resets_the_adapter();
     let (app, memory) = (App::new(&bench), Elsewhere::new(Absent::default()));
     let _queue = app.queue(&bench);
-    let slow = Process::elsewhere(&bench.machine, "slow", 77, Arc::clone(&memory) as Arc<dyn UserSpace>, 0);
+    let slow =
+        Process::elsewhere(&bench.machine, "slow", 77, Arc::clone(&memory) as Arc<dyn UserSpace>, 0, Share::default());
     let mut args = D3DKMT_CREATEALLOCATION::zeroed();
     let mut info = [D3DDDI_ALLOCATIONINFO2::zeroed()];
     {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use dxgkrnl::{MachineConfig, Process};
+use dxgkrnl::{MachineConfig, Process, Share};
 use minimal::Mutant;
 use nt::user_space::UserSpace;
 use user_mode::DRIVER;
@@ -76,7 +76,17 @@ fn all_are_asked_before_one_answers(end: impl FnOnce(&Bench)) {
     let apps: Vec<App> = (0..PROGRAMS as u32)
         .map(|number| {
             let user = Elsewhere::new(Together { round: Arc::clone(&round), was_asked: AtomicBool::new(false) });
-            App::of(Process::elsewhere(&bench.machine, "slow", 70 + number, user as Arc<dyn UserSpace>, 0), &bench)
+            App::of(
+                Process::elsewhere(
+                    &bench.machine,
+                    "slow",
+                    70 + number,
+                    user as Arc<dyn UserSpace>,
+                    0,
+                    Share::default(),
+                ),
+                &bench,
+            )
         })
         .collect();
     let queues: Vec<Queue> = apps.iter().map(|app| app.queue(&bench)).collect();

@@ -14,10 +14,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use dxgkrnl::{Process, thunks};
+use dxgkrnl::{Process, Share, thunks};
 use minimal::Bench;
 use minimal::memory::{LOCAL, ask, call};
-use nt::user_space::{ARGUMENT_WORDS, FileId, ThisProcess, UserSpace};
+use nt::user_space::{ARGUMENT_WORDS, FileId, TakeDescriptor, ThisProcess, UserSpace};
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -95,8 +95,8 @@ impl UserSpace for Stoppable {
         ThisProcess.write(address, bytes)
     }
 
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
-        ThisProcess.descriptor(number)
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()> {
+        ThisProcess.hand_descriptor(number, take)
     }
 
     fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
@@ -264,7 +264,7 @@ impl World {
         let luid = bench.start().unwrap();
         let stoppable = Arc::new(Stoppable::default());
         let user: Arc<dyn UserSpace> = Arc::clone(&stoppable) as Arc<dyn UserSpace>;
-        let slow = Arc::new(User::new(Process::elsewhere(&bench.machine, "slow", 77, user, 0), luid));
+        let slow = Arc::new(User::new(Process::elsewhere(&bench.machine, "slow", 77, user, 0, Share::default()), luid));
         Self { bench, luid, stoppable, slow }
     }
 
@@ -404,7 +404,10 @@ fn processes_are_asked_beside_each_other_when_memory_leaves_for_d3_and_comes_bac
     let world = World::new();
     let other = Arc::new(Stoppable::default());
     let other_user: Arc<dyn UserSpace> = Arc::clone(&other) as Arc<dyn UserSpace>;
-    let second = User::new(Process::elsewhere(&world.bench.machine, "slow too", 78, other_user, 0), world.luid);
+    let second = User::new(
+        Process::elsewhere(&world.bench.machine, "slow too", 78, other_user, 0, Share::default()),
+        world.luid,
+    );
     let locked = [lock_in_vram(&world.slow, 1), lock_in_vram(&second, 2), lock_in_vram(&second, 3)];
     let (machine, luid) = (world.bench.machine.clone(), world.luid);
     let power = |up: bool| {

@@ -8,10 +8,11 @@ mod minimal;
 mod user_mode;
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
-use dxgkrnl::{MachineConfig, TdrLevel, TdrSettings, thunks};
+use dxgkrnl::{MachineConfig, Process, Share, TdrLevel, TdrSettings, thunks};
 use minimal::Mutant;
+use nt::user_space::ThisProcess;
 use user_mode::app::*;
 use user_mode::{DRIVER, Report};
 use wddm_ddi::Zeroed;
@@ -535,4 +536,39 @@ fn a_submission_that_the_driver_refuses_is_0x119_2() {
     let bugcheck = bench.stop();
     assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x119, 0x2));
     assert_eq!(bugcheck.parameters[1], u64::from(STATUS_INVALID_PARAMETER.0 as u32));
+}
+
+/// A process has as many as it likes where it has the machine for itself.
+#[test]
+fn a_program_has_its_share_of_hardware_queues_and_contexts_and_another_one_as_many() {
+    let bench = bench();
+    let share = Share { hardware_queues: 2, ..Share::default() };
+    let program = |number| {
+        App::of(Process::elsewhere(&bench.machine, "program", number, Arc::new(ThisProcess), 0, share), &bench)
+    };
+    let context = |app: &App| {
+        let args = D3DKMT_CREATEHWCONTEXT { hDevice: app.device, EngineAffinity: 1, ..Zeroed::zeroed() };
+        call(thunks().D3DKMTCreateHwContext, args).map(|made| made.hHwContext)
+    };
+    let queue = |context| {
+        let args = D3DKMT_CREATEHWQUEUE { hHwContext: context, ..Zeroed::zeroed() };
+        call(thunks().D3DKMTCreateHwQueue, args).map(|made| made.hHwQueue)
+    };
+    let (one, other, alone) = (program(70), program(71), App::new(&bench));
+    for app in [&one, &other] {
+        let _attached = app.process.attach();
+        let contexts = [context(app).unwrap(), context(app).unwrap()];
+        assert_eq!(context(app), Err(STATUS_INSUFFICIENT_RESOURCES));
+        let queues = contexts.map(|context| queue(context).unwrap());
+        assert_eq!(queue(contexts[0]), Err(STATUS_INSUFFICIENT_RESOURCES));
+        call(thunks().D3DKMTDestroyHwQueue, D3DKMT_DESTROYHWQUEUE { hHwQueue: queues[0] }).unwrap();
+        queue(contexts[1]).expect("in the place of one that is gone");
+        call(thunks().D3DKMTDestroyHwContext, D3DKMT_DESTROYHWCONTEXT { hHwContext: contexts[0] }).unwrap();
+        context(app).expect("in the place of one that is gone");
+    }
+    let attached = alone.process.attach();
+    assert!((0..3).all(|_| context(&alone).and_then(queue).is_ok()));
+    drop(attached);
+    [one, other, alone].iter().for_each(|app| app.process.exit());
+    bench.end();
 }

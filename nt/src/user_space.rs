@@ -9,9 +9,9 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use crate::bus::trap;
 use crate::fault::frozen;
@@ -66,6 +66,42 @@ pub fn while_waiting<T>(told: Option<&dyn Waiting>, wait: impl FnOnce() -> T) ->
     wait()
 }
 
+/// Has the host let nobody send descriptors to a socket, nor to those that connect to it, if it can (from Linux 6.16 on): closing one may take as long as its file system or its
+/// peer likes, in whoever receives the message or closes the socket.
+pub fn refuse_descriptors(socket: impl AsFd) {
+    /// Of the host's headers.
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let (number, no) = (socket.as_fd().as_raw_fd(), 0i32);
+    let len = size_of_val(&no) as libc::socklen_t;
+    // An older host passes them on: whoever receives makes the best of it.
+    // SAFETY: a number of this frame and its size.
+    unsafe { libc::setsockopt(number, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), len) };
+}
+
+/// Called once with a descriptor that it owns.
+pub type TakeDescriptor = Box<dyn FnOnce(OwnedFd) + Send>;
+
+impl dyn UserSpace + '_ {
+    /// What `take` makes of a descriptor of the kernel's own for what the process has open by a number. It is called by [`UserSpace::hand_descriptor`], and its answer may be dropped by anybody: it has no
+    /// descriptor that is not known to be closed at once.
+    ///
+    /// # Errors
+    /// Those of [`UserSpace::hand_descriptor`].
+    pub fn descriptor<T: Send + 'static>(
+        &self,
+        number: RawFd,
+        take: impl FnOnce(OwnedFd) -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let (of_taker, taken) = mpsc::sync_channel(1);
+        let hand = move |descriptor| {
+            // Nobody wants the answer of one that was given up.
+            let _ = of_taker.send(take(descriptor));
+        };
+        self.hand_descriptor(number, Box::new(hand))?;
+        taken.recv().map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))
+    }
+}
+
 /// The operations of the kernel in the user-mode side of a process.
 ///
 /// Ranges are whole pages of one reservation. A range that was reserved belongs to the kernel until it is released: user mode uses the addresses, and
@@ -99,11 +135,12 @@ pub trait UserSpace: Send + Sync {
     /// Not all of them can be written.
     fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()>;
 
-    /// A descriptor of the kernel's own for what the process has open by a number.
+    /// Hands `take` a descriptor of the kernel's own for what the process has open by a number. It may be of anything, also of a file of somebody who is asked before it is closed and does not
+    /// answer: `take` closes what is not wanted, on a thread that can be given up.
     ///
     /// # Errors
-    /// EBADF if the process has nothing open by that number; the kernel may open no more descriptors.
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd>;
+    /// EBADF if the process has nothing open by that number; the kernel may open no more descriptors; EFAULT if the process is gone, or `take` was given up.
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()>;
 
     /// Opens what a descriptor of the kernel's own stands for in the process, where it is closed on exec; the answer is its number there.
     ///
@@ -305,7 +342,7 @@ impl UserSpace for ThisProcess {
         Self::transfer(local, address, true)
     }
 
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()> {
         if number < 0 {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
@@ -315,7 +352,8 @@ impl UserSpace for ThisProcess {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor was just created and is owned by nobody else.
-        Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+        take(unsafe { OwnedFd::from_raw_fd(copy) });
+        Ok(())
     }
 
     fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
@@ -329,7 +367,7 @@ impl UserSpace for ThisProcess {
     }
 
     fn show(&self, range: Range<usize>, file: &File, offset: u64, writable: bool) -> io::Result<()> {
-        show_descriptor(range, std::os::fd::AsFd::as_fd(file), offset, writable)
+        show_descriptor(range, file.as_fd(), offset, writable)
     }
 
     fn hide(&self, range: Range<usize>) -> io::Result<()> {

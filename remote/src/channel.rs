@@ -46,18 +46,6 @@ pub fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Has the host let nobody send descriptors to those who connect to a socket, if it can (from Linux 6.16 on): closing one may take as long as its file system or its
-/// peer likes, in whoever receives the message.
-pub fn refuse_descriptors(listener: impl AsFd) {
-    /// Of the host's headers.
-    const SO_PASSRIGHTS: libc::c_int = 83;
-    let (number, no) = (listener.as_fd().as_raw_fd(), 0i32);
-    let len = size_of_val(&no) as libc::socklen_t;
-    // An older host passes them on: whoever receives makes the best of it.
-    // SAFETY: a number of this frame and its size.
-    unsafe { libc::setsockopt(number, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), len) };
-}
-
 /// The process at the other end of a Unix socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {

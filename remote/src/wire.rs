@@ -80,10 +80,12 @@ pub enum Refusal {
     Twice = 7,
     /// The host gives the machine no more threads.
     Threads = 8,
+    /// The host gives the machine no more descriptors.
+    Descriptors = 9,
 }
 
 impl Refusal {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Version,
         Self::Declarations,
         Self::Memory,
@@ -92,6 +94,7 @@ impl Refusal {
         Self::NoHello,
         Self::Twice,
         Self::Threads,
+        Self::Descriptors,
     ];
 
     /// The reason, and what to do.
@@ -110,6 +113,9 @@ impl Refusal {
             Self::Twice => "it is connected already, and a process has one connection",
             Self::Threads => {
                 "the host gives the machine no more threads: end other programs, and processes that answer for memory of programs that have ended, or raise its limit (ulimit -u)"
+            }
+            Self::Descriptors => {
+                "the host gives the machine no more descriptors: end other programs of it, or start it with a higher limit (ulimit -Hn) or for fewer programs (--programs)"
             }
         }
     }

@@ -42,12 +42,18 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// For a system that was booted with `options`. With a window the machine is traced from now on, see `campanile machine --record`.
+    /// For a system that was booted with `options`, until `stop` is set. With a window the machine is traced from now on, see `campanile machine --record`.
     ///
     /// # Errors
     /// A text for people: the adapter cannot be traced.
-    pub fn new(system: System, options: MachineOptions, pids: Pids, window: Option<Duration>) -> Result<Self, String> {
-        let recorder = Recorder::new(system.machine(), system.luid(), window)?;
+    pub fn new(
+        system: System,
+        options: MachineOptions,
+        pids: Pids,
+        window: Option<Duration>,
+        stop: Stop,
+    ) -> Result<Self, String> {
+        let recorder = Recorder::new(system.machine(), system.luid(), window, stop)?;
         Ok(Self {
             system: RwLock::new(system),
             pids,
@@ -298,6 +304,11 @@ pub fn serve(desk: &Desk, listener: &PrivateListener, stop: &Stop) -> io::Result
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
+            // The mode of the socket says so, too, while nobody changes it.
+            if !remote::channel::peer(&stream).is_ok_and(|peer| peer.is_of_this_user) {
+                refuse(&stream, "it belongs to another user");
+                continue;
+            }
             let Some(place) = askers.admit(&stream) else {
                 refuse(&stream, &format!("it answers {ASKERS_MAX} others at the moment; ask again"));
                 continue;

@@ -4,6 +4,7 @@ use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
 use dxgkrnl::Machine;
+use testbed::programs::Stop;
 use wddm_ddi::types::LUID;
 
 use crate::trace::{Collector, Recording, Trace, perfetto};
@@ -36,6 +37,8 @@ pub(super) struct Recorder {
     /// Length of what is recorded all the time; `None` if nothing is.
     window: Option<Duration>,
     running: Mutex<Option<Running>>,
+    /// Set when the machine is to stop, which no recording delays.
+    stop: Stop,
 }
 
 impl Recorder {
@@ -43,15 +46,15 @@ impl Recorder {
     ///
     /// # Errors
     /// A text for people: the adapter cannot be traced.
-    pub(super) fn new(machine: &Machine, luid: LUID, window: Option<Duration>) -> Result<Self, String> {
+    pub(super) fn new(machine: &Machine, luid: LUID, window: Option<Duration>, stop: Stop) -> Result<Self, String> {
         let running = window.map(|window| Running::start(machine, luid, Some(window))).transpose()?;
-        Ok(Self { window, running: Mutex::new(running) })
+        Ok(Self { window, running: Mutex::new(running), stop })
     }
 
     /// What happened in the last `seconds`. Where nothing is recorded all the time, it is recorded for so long first.
     ///
     /// # Errors
-    /// A text for people: the adapter cannot be traced, `seconds` is out of range, or somebody else records.
+    /// A text for people: the adapter cannot be traced, `seconds` is out of range, somebody else records, or the machine stops.
     pub(super) fn record(&self, machine: &Machine, luid: LUID, seconds: u32) -> Result<Vec<u8>, String> {
         if !(1..=SECONDS_MAX).contains(&seconds) {
             return Err(format!("a trace is of 1 to {SECONDS_MAX} seconds, not of {seconds}"));
@@ -73,8 +76,12 @@ impl Recorder {
             }
             None => {
                 let recorded = Running::start(machine, luid, None)?;
-                std::thread::sleep(length);
-                recorded.finish()
+                let stops = self.stop.wait_for(length);
+                let trace = recorded.finish();
+                if stops.map_err(|error| format!("the host cannot wait: {error}"))? {
+                    return Err("the machine stops".to_owned());
+                }
+                trace
             }
         };
         Ok(perfetto::write(&last(trace, length)))

@@ -258,22 +258,52 @@ fn a_timeline_of_the_last_seconds_has_what_programs_did() {
 }
 
 #[test]
-fn what_does_not_end_does_not_hold_up_the_end_of_a_machine() {
+fn a_recording_that_is_under_way_does_not_hold_up_the_end_of_a_machine() {
     let machine = Machine::serve("blocked", &["--quiet"]);
     let ask = |seconds: u32| {
         let asker = UnixStream::connect(path_of(&machine.socket)).expect("a connection");
         writeln!(&asker, "{{\"record\":{{\"seconds\":{seconds}}}}}").expect("it is taken");
         asker
     };
+    let recording = ask(60);
     machine.until("a trace of a minute is under way, so that nobody else gets one", |_| {
-        let _asker = ask(60);
         let mut answer = String::new();
         BufReader::new(ask(1)).read_line(&mut answer).expect("an answer");
         answer.contains("somebody else records")
     });
-    let (code, said) = machine.stop();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("does not end in time"), "{said}");
+    let (socket, control) = (machine.socket.clone(), path_of(&machine.socket));
+    assert_eq!(
+        machine.stop(),
+        (Some(0), String::new()),
+        "in order, and without a call or a question that does not end"
+    );
+    assert!(!socket.exists() && !control.exists());
+    drop(recording);
+}
+
+/// The thread has another user, and the mode of the socket has been changed to let it connect.
+#[test]
+fn an_asker_of_another_user_is_refused() {
+    const NOBODY: libc::uid_t = 65534;
+    let machine = Machine::serve("user", &["--quiet"]);
+    let control = path_of(&machine.socket);
+    std::fs::set_permissions(&control, std::fs::Permissions::from_mode(0o666)).expect("it is ours");
+    let asked = std::thread::spawn(move || {
+        // Of this thread alone: the function of the C library changes the user of the process.
+        // SAFETY: takes no addresses.
+        let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) } == 0;
+        let asker = changed.then(|| UnixStream::connect(control).ok()).flatten()?;
+        let mut answer = String::new();
+        let _ = (&asker).write_all(b"\"look\"\n");
+        BufReader::new(&asker).read_line(&mut answer).ok().map(|_| answer)
+    });
+    match asked.join().expect("no panic") {
+        Some(answer) => assert!(answer.contains("it belongs to another user"), "{answer}"),
+        None => eprintln!(
+            "another user was not tried: a thread takes one only with CAP_SETUID, and has to reach the socket"
+        ),
+    }
+    machine.printed(&["ctl", "look"]);
 }
 
 #[test]

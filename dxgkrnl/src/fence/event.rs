@@ -32,15 +32,10 @@ impl Event {
     pub(crate) fn of(process: &dyn UserSpace, quota: &EventQuota, handle: HANDLE) -> Result<Self, NTSTATUS> {
         let place = quota.take()?;
         let number = RawFd::try_from(handle.addr()).map_err(|_| STATUS_INVALID_HANDLE)?;
-        let event = process.descriptor(number).map_err(|error| match error.raw_os_error() {
+        let event = process.descriptor(number, event_of).map_err(|error| match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => STATUS_INSUFFICIENT_RESOURCES,
             _ => STATUS_INVALID_HANDLE,
-        })?;
-        let kind = fs::read_link(format!("/proc/self/fd/{}", event.as_raw_fd())).map_err(|_| STATUS_INVALID_HANDLE)?;
-        // A file may have such a name in a folder.
-        if kind.as_os_str() != "anon_inode:[eventfd]" {
-            return Err(STATUS_OBJECT_TYPE_MISMATCH);
-        }
+        })??;
         signal::prepare().map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
         Ok(Self(Arc::new(Held { descriptor: event, _place: place })))
     }
@@ -50,6 +45,16 @@ impl Event {
     pub(crate) fn signal(&self) {
         let _ = signal::signal(self.0.descriptor.as_fd());
     }
+}
+
+/// A descriptor if it is of an event, which anybody may close: the host asks nobody and waits for nothing then. Any other one is closed here.
+///
+/// # Errors
+/// STATUS_OBJECT_TYPE_MISMATCH.
+fn event_of(descriptor: OwnedFd) -> Result<OwnedFd, NTSTATUS> {
+    let kind = fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).map_err(|_| STATUS_INVALID_HANDLE)?;
+    // A file may have such a name in a folder.
+    if kind.as_os_str() == "anon_inode:[eventfd]" { Ok(descriptor) } else { Err(STATUS_OBJECT_TYPE_MISMATCH) }
 }
 
 #[cfg(test)]
@@ -124,7 +129,11 @@ pub(super) mod tests {
         assert_eq!(of(-1).err(), Some(STATUS_INVALID_HANDLE));
         assert_eq!(of(1 << 29).err(), Some(STATUS_INVALID_HANDLE));
         let file = fs::File::open("/proc/self/status").unwrap();
-        assert_eq!(of(file.as_raw_fd()).err(), Some(STATUS_OBJECT_TYPE_MISMATCH));
+        let (pipe, writing) = std::io::pipe().unwrap();
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        for other in [file.as_fd(), pipe.as_fd(), writing.as_fd(), socket.as_fd()] {
+            assert_eq!(of(other.as_raw_fd()).err(), Some(STATUS_OBJECT_TYPE_MISMATCH));
+        }
     }
 
     #[test]

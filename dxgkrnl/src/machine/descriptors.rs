@@ -4,15 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nt::lock::{Mutex, lock};
-use wddm_ddi::status::*;
 
 use super::{KernelObject, Machine};
 use crate::descriptor::{Descriptor, DescriptorId};
+use crate::quota::{DescribedPlace, DescribedQuota};
 use crate::refusal::{Failure, refused};
 use crate::vidsch::SyncFile;
-
-/// Most objects of one process that descriptors are open of at a time.
-const MAX_OF_PROCESS: usize = 1024;
 
 /// An object that user mode has a descriptor of.
 #[derive(Clone)]
@@ -32,23 +29,25 @@ impl Described {
     }
 }
 
-/// Objects by the identity of their descriptors, with the process that made each descriptor.
+/// Objects by the identity of their descriptors, with the part that each takes of what the process may have that made the descriptor.
 #[derive(Default)]
-pub(super) struct Descriptors(Mutex<HashMap<DescriptorId, (u64, Described)>>);
+pub(super) struct Descriptors(Mutex<HashMap<DescriptorId, (DescribedPlace, Described)>>);
 
 impl Machine {
     /// Keeps an object until all its descriptors are closed.
     ///
     /// # Errors
     /// STATUS_INSUFFICIENT_RESOURCES for one too many of the process.
-    pub(crate) fn add_described(&self, id: DescriptorId, process: u64, object: Described) -> Result<(), Failure> {
+    pub(crate) fn add_described(
+        &self,
+        id: DescriptorId,
+        quota: &DescribedQuota,
+        object: Described,
+    ) -> Result<(), Failure> {
         self.forget_closed_descriptors();
-        let mut objects = lock(&self.0.descriptors.0);
-        if objects.values().filter(|(owner, _)| *owner == process).count() >= MAX_OF_PROCESS {
-            let why = format!("the process has made descriptors of {MAX_OF_PROCESS} objects already");
-            return Err(refused(STATUS_INSUFFICIENT_RESOURCES, why));
-        }
-        objects.insert(id, (process, object));
+        let why = "the process has made descriptors of as many objects as it may, 1024 at most";
+        let place = quota.take().map_err(|status| refused(status, why))?;
+        lock(&self.0.descriptors.0).insert(id, (place, object));
         Ok(())
     }
 

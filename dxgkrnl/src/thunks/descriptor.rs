@@ -24,7 +24,7 @@ fn machine_of(process: &Process) -> Result<Machine, Failure> {
 /// STATUS_INSUFFICIENT_RESOURCES for the 1025th object of the process, or without descriptors.
 pub(super) fn give(process: &Process, descriptor: OwnedFd, object: Described) -> Result<u32, Failure> {
     let (id, machine): (DescriptorId, _) = (id_of(&descriptor)?, machine_of(process)?);
-    machine.add_described(id, process.id(), object)?;
+    machine.add_described(id, &process.quotas().described, object)?;
     let given = process.user().give(descriptor).inspect_err(|_| machine.take_described(id));
     Ok(u32::try_from(given.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?).map_err(|_| STATUS_INTERNAL_ERROR)?)
 }
@@ -36,15 +36,16 @@ pub(super) fn give(process: &Process, descriptor: OwnedFd, object: Described) ->
 /// socket; STATUS_INSUFFICIENT_RESOURCES without descriptors.
 pub(super) fn object_of(process: &Process, number: u64) -> Result<Described, Failure> {
     let not_open = || refused(STATUS_INVALID_HANDLE, format!("{number} is no open descriptor of the process"));
-    let found = process.user().descriptor(RawFd::try_from(number).map_err(|_| not_open())?);
-    let descriptor = found.map_err(|error| match error.raw_os_error() {
+    let number_there = RawFd::try_from(number).map_err(|_| not_open())?;
+    // Not kept, for a socket of somebody else may have whoever closes it wait.
+    let id = process.user().descriptor(number_there, |descriptor| id_of(&descriptor));
+    let id = id.map_err(|error| match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => refused(STATUS_INSUFFICIENT_RESOURCES, error.to_string()),
         _ => not_open(),
     })?;
     let stranger =
         |status| refused(status, format!("{number} is a descriptor of something that this machine has not given"));
-    let id = id_of(&descriptor).map_err(stranger)?;
-    machine_of(process)?.described(id).ok_or_else(|| stranger(STATUS_INVALID_HANDLE))
+    machine_of(process)?.described(id.map_err(stranger)?).ok_or_else(|| stranger(STATUS_INVALID_HANDLE))
 }
 
 /// Makes a descriptor of the calling process, closed on exec, of what a kernel handle stands for, with the rights of that handle. It keeps the object as a

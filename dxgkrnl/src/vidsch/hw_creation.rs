@@ -11,6 +11,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
+use crate::quota::{HardwarePlace, HardwareQuota};
 use crate::refusal::{Failure, refused};
 use crate::rundown::Rundown;
 
@@ -23,13 +24,22 @@ use super::objects::priority::Priority;
 use super::objects::update_queue::UpdateQueue;
 use super::scheduler::VidSch;
 
+/// Counts one more of these for a process.
+///
+/// # Errors
+/// STATUS_INSUFFICIENT_RESOURCES if it has as many on the adapter as it may.
+fn take_place(quota: &HardwareQuota, what: &str) -> Result<HardwarePlace, Failure> {
+    let why = || format!("the process has as many {what} on the adapter as one program of its machine may have");
+    quota.take().map_err(|status| refused(status, why()))
+}
+
 impl VidSch {
     /// Creates a hardware context on a node of the engine that an affinity means, with the page tables of the device's process and normal priority, ready
     /// for its first submission. [d3dkmddi: DXGKARG_CREATEHWCONTEXT]
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a node without hardware contexts, or an affinity that is not one engine; STATUS_NOT_SUPPORTED without hardware scheduling;
-    /// what the driver answered.
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has as many as it may; what the driver answered.
     pub(crate) fn create_hw_context(
         &self,
         device: &Arc<Device>,
@@ -54,6 +64,7 @@ impl VidSch {
             );
             return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
+        let place = take_place(&device.process.contexts, "hardware contexts")?;
         self.setup_priority_bands(adapter)?;
         let system = self.contexts.reserve();
         let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
@@ -81,6 +92,7 @@ impl VidSch {
             rundown: Rundown::default(),
             teardown: Mutex::new(false),
             told: Mutex::default(),
+            _place: place,
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);
@@ -162,7 +174,7 @@ impl VidSch {
     /// Creates a queue whose progress fence has the user handle `progress_handle`. [d3dkmddi: DXGKARG_CREATEHWQUEUE]
     ///
     /// # Errors
-    /// What the driver answered; the fence is left to the caller.
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has as many as it may; what the driver answered. The fence is left to the caller.
     pub(crate) fn create_hw_queue(
         &self,
         context: &Arc<HwContext>,
@@ -177,6 +189,7 @@ impl VidSch {
         if context.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE.into());
         }
+        let place = take_place(&context.device().process.queues, "hardware queues")?;
         let logs = if flags.UserModeSubmission() { self.new_fence_logs(context.device())? } else { None };
         let system = self.queues.reserve();
         let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
@@ -188,8 +201,7 @@ impl VidSch {
         let status = adapter.miniport.create_hw_queue(context.handles().1.raw(), &mut args);
         lent.end(adapter.machine.verifier(), "DxgkDdiCreateHwQueue", "pPrivateDriverData");
         status.ok()?;
-        let member = ("DXGKARG_CREATEHWQUEUE", "hHwQueue");
-        let kmd = KmdHandle::new(args.hHwQueue);
+        let (kmd, member) = (KmdHandle::new(args.hHwQueue), ("DXGKARG_CREATEHWQUEUE", "hHwQueue"));
         let kmd = kmd.answered(system.raw(), "DxgkDdiCreateHwQueue", member)?;
         let queue = Arc::new_cyclic(|this| HwQueue {
             this: Weak::clone(this),
@@ -214,6 +226,7 @@ impl VidSch {
             rundown: Rundown::default(),
             gone: AtomicBool::new(false),
             teardown: Mutex::new(false),
+            _place: place,
         });
         if let Some(logs) = logs
             && let Err(failure) = self.attach_fence_logs(&queue, logs)

@@ -23,7 +23,7 @@ pub(crate) struct Served {
     pub(crate) system: System,
     pub(crate) socket: PathBuf,
     stop: Stop,
-    serving: Option<JoinHandle<std::io::Result<()>>>,
+    serving: Option<JoinHandle<std::io::Result<usize>>>,
     events: Arc<Mutex<Vec<Event>>>,
     pids: Pids,
 }
@@ -50,7 +50,8 @@ impl Served {
     fn stop(&mut self) {
         self.stop.stop();
         if let Some(serving) = self.serving.take() {
-            serving.join().expect("no panic").expect("it could wait");
+            let left = serving.join().expect("no panic").expect("it could wait");
+            assert!(left == 0 || std::thread::panicking(), "calls that do not end: {left}");
         }
     }
 

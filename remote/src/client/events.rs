@@ -54,7 +54,8 @@ impl Events {
     /// STATUS_INSUFFICIENT_RESOURCES: the program has no descriptor left.
     pub(super) fn keep(&self, thunk: u32, argument: u64) -> Result<(), NTSTATUS> {
         let Some(number) = event_of(thunk, argument) else { return Ok(()) };
-        match ThisProcess.descriptor(number) {
+        let this: &dyn UserSpace = &ThisProcess;
+        match this.descriptor(number, |descriptor| descriptor) {
             Ok(event) => {
                 // The one before is closed when the lock is free again.
                 let _before = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(number, event);

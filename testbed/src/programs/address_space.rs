@@ -114,7 +114,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::super::copies::GivenUp;
+    use super::super::workers::GivenUp;
     use super::*;
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};

@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use super::workers::Workers;
+use super::workers::{GivenUp, Workers};
 
-/// What a copy does.
+/// Makes a copy; called once.
 type Act = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// The state of one copy.
@@ -61,16 +60,6 @@ struct UnderWay {
     closed: bool,
 }
 
-/// Copies that were given up, and where the host waits for a page still: of all programs of a machine, also of those that have ended.
-#[derive(Clone, Debug, Default)]
-pub(super) struct GivenUp(Arc<AtomicUsize>);
-
-impl GivenUp {
-    pub(super) fn count(&self) -> usize {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 /// State that the copying threads share with those who want copies.
 struct Shared {
     under_way: Mutex<UnderWay>,
@@ -91,7 +80,7 @@ impl Shared {
             if matches!(*state, State::UnderWay) {
                 *state = State::Made(made);
             } else {
-                self.given_up.0.fetch_sub(1, Ordering::AcqRel);
+                self.given_up.remove_one();
             }
             drop(state);
             copy.changed.notify_all();
@@ -161,7 +150,7 @@ impl Copies {
             let mut state = copy.lock();
             if matches!(*state, State::UnderWay) {
                 *state = State::GivenUp;
-                self.shared.given_up.0.fetch_add(1, Ordering::AcqRel);
+                self.shared.given_up.add(1);
             }
             drop(state);
             copy.changed.notify_all();

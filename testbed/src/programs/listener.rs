@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use remote::channel::refuse_descriptors;
+use nt::user_space::refuse_descriptors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::{Errno, ioctl_fionbio};
@@ -28,6 +28,8 @@ pub(super) enum Turn {
     Said(usize),
     /// Nothing, for as long as it was to be waited.
     Late,
+    /// Somebody wants to connect, and the host has no descriptor for that.
+    NoDescriptor,
 }
 
 /// The reason why a path could not be listened on.
@@ -48,10 +50,26 @@ impl std::error::Error for BindError {}
 
 /// A socket of the host for processes of this user only. The path goes with it.
 pub struct PrivateListener {
+    path: BoundPath,
+    listener: OwnedFd,
+}
+
+/// The path of a socket that listens. Clones are of the same socket.
+#[derive(Clone, Debug)]
+pub struct BoundPath {
     path: PathBuf,
     /// Device and number of the file at the path.
     file: Option<(u64, u64)>,
-    listener: OwnedFd,
+}
+
+impl BoundPath {
+    /// Removes the socket from its path, unless that has been done.
+    pub fn remove(&self) {
+        // Somebody may have removed it meanwhile, and another machine may listen there.
+        if self.file.is_some() && file_at(&self.path) == self.file {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl PrivateListener {
@@ -67,7 +85,12 @@ impl PrivateListener {
     /// As [`PrivateListener::bind`], with sockets of another type.
     pub(super) fn bind_with(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> Result<Self, BindError> {
         let bound = bound(path, socket).map_err(|error| BindError { path: path.to_path_buf(), error });
-        Ok(Self { listener: bound?, file: file_at(path), path: path.to_path_buf() })
+        Ok(Self { listener: bound?, path: BoundPath { path: path.to_path_buf(), file: file_at(path) } })
+    }
+
+    /// Its path, for whoever ends the process without dropping it.
+    pub fn path(&self) -> &BoundPath {
+        &self.path
     }
 
     /// Waits for the next connection; `None` once `stop` is set.
@@ -79,7 +102,7 @@ impl PrivateListener {
             match self.turn(stop, &[], None)? {
                 Turn::Stop => return Ok(None),
                 Turn::Connected(socket) => return Ok(Some(socket)),
-                Turn::Said(_) | Turn::Late => {}
+                Turn::Said(_) | Turn::Late | Turn::NoDescriptor => {}
             }
         }
     }
@@ -118,9 +141,14 @@ impl PrivateListener {
             }
             match accept_with(&self.listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => return Ok(Turn::Connected(socket)),
-                // The process that wanted to connect has gone, or has to wait for a descriptor.
+                // The process that wanted to connect has gone.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(Errno::MFILE | Errno::NFILE) => std::thread::sleep(Duration::from_millis(50)),
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    // It waits, and so does this thread: without a descriptor the next look would find the same at once.
+                    std::thread::sleep(Duration::from_millis(50));
+                    let is_late = until.is_some_and(|until| until <= Instant::now());
+                    return Ok(if is_late { Turn::Late } else { Turn::NoDescriptor });
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -129,10 +157,7 @@ impl PrivateListener {
 
 impl Drop for PrivateListener {
     fn drop(&mut self) {
-        // Somebody may have removed it meanwhile, and another machine may listen there.
-        if self.file.is_some() && file_at(&self.path) == self.file {
-            let _ = fs::remove_file(&self.path);
-        }
+        self.path.remove();
     }
 }
 
@@ -217,6 +242,8 @@ fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<Ow
 mod tests {
     use std::os::unix::process::CommandExt;
 
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
     use super::*;
 
     #[test]
@@ -229,6 +256,42 @@ mod tests {
         assert!(file_at(&path).is_some(), "the socket of the second listener");
         drop(second);
         assert!(file_at(&path).is_none());
+    }
+
+    #[test]
+    fn a_path_that_was_removed_is_not_removed_from_under_another_one() {
+        let path = std::env::temp_dir().join(format!("campanile-listener-removed-{}", std::process::id()));
+        let first = PrivateListener::bind(&path).unwrap();
+        first.path().clone().remove();
+        assert!(file_at(&path).is_none());
+        let _second = PrivateListener::bind(&path).unwrap();
+        first.path().remove();
+        drop(first);
+        assert!(file_at(&path).is_some(), "the socket of the second listener");
+    }
+
+    /// In a process of its own, which has no descriptor left.
+    #[test]
+    fn without_a_descriptor_for_one_more_those_who_are_late_are_told_of_all_the_same() {
+        const ALONE: &str = "CAMPANILE_TEST_WITHOUT_DESCRIPTORS";
+        if std::env::var_os(ALONE).is_none() {
+            let name = "programs::listener::tests::without_a_descriptor_for_one_more_those_who_are_late_are_told_of_all_the_same";
+            let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+            assert!(alone.args(["--exact", name]).env(ALONE, "").status().unwrap().success());
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("campanile-listener-descriptors-{}", std::process::id()));
+        let (listener, stop) = (PrivateListener::bind(&path).unwrap(), Stop::new().unwrap());
+        let _asking = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let allowed = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..allowed }).unwrap();
+        let all: Vec<_> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
+        let turn = |time_limit| listener.turn(&stop, &[], time_limit).unwrap();
+        assert!(matches!(turn(None), Turn::NoDescriptor));
+        assert!(matches!(turn(Some(Duration::from_secs(60))), Turn::NoDescriptor), "nobody is late yet");
+        assert!(matches!(turn(Some(Duration::ZERO)), Turn::Late));
+        drop(all);
+        assert!(matches!(turn(Some(Duration::ZERO)), Turn::Connected(_)));
     }
 
     /// Each finds the socket of one that was killed, and may take the one that another has just made for such a socket.

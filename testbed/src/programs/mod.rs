@@ -5,7 +5,7 @@
 //! [`remote`] has the messages.
 //!
 //! Layers, each of which uses only those after it: the socket ([`MachineServer`]) with those who have connected (`arrivals`) and the places of those who are
-//! served (`seats`), one program (`program`), its memory and addresses (`user_space`, `copies`, `address_space`), the threads that make its calls and copies (`workers`).
+//! served (`seats`), one program (`program`) with its share of the machine (`shares`), its memory and addresses (`user_space`, `copies`, `address_space`), the threads that make its calls and copies (`workers`).
 
 mod address_space;
 mod arrivals;
@@ -13,6 +13,7 @@ mod copies;
 mod listener;
 mod program;
 mod seats;
+mod shares;
 mod user_space;
 mod workers;
 
@@ -22,20 +23,20 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dxgkrnl::Machine;
 use remote::channel::{self, Channel, Received};
 use remote::thunks::DECLARATIONS;
 use remote::wire::{FromMachine, FromProgram, Hello, Refusal, VERSION, version};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::Pid;
 
 use arrivals::{ARRIVALS, Arrival, Arrivals};
 use listener::Turn;
-pub use listener::{BindError, PrivateListener};
-use program::Program;
+pub use listener::{BindError, BoundPath, PrivateListener};
+use program::{Program, Server};
 use seats::Seats;
 use user_space::Reached;
 
@@ -54,8 +55,9 @@ pub enum Event {
     Left { name: String, pid: i32 },
     /// A program was ended by the machine.
     Ended { name: String, pid: i32, why: Fault, end: End },
-    /// A program is gone, and the host waits still for pages of its memory, for so many copies that nobody wants any more. Told before its end is.
-    GivenUp { name: String, pid: i32, copies: usize },
+    /// A program is gone, and the host waits still for pages of its memory, for so many copies that nobody wants any more; or so many threads of its calls have not ended in time. Told before its
+    /// end is.
+    GivenUp { name: String, pid: i32, copies: usize, calls: usize },
     /// Somebody who connected is not served; 0 for a process that has no number here.
     Refused { pid: i32, why: Refusal },
 }
@@ -119,10 +121,16 @@ impl fmt::Display for Event {
             Self::Connected { name, pid } => write!(f, "{name} ({pid}) has connected"),
             Self::Left { name, pid } => write!(f, "{name} ({pid}) has ended"),
             Self::Ended { name, pid, why, end } => write!(f, "{name} ({pid}) {end}: {why}"),
-            Self::GivenUp { name, pid, copies } => {
+            Self::GivenUp { name, pid, copies, calls: 0 } => {
                 write!(
                     f,
                     "{name} ({pid}) is gone, but {copies} copies of its memory wait for somebody else to answer for it"
+                )
+            }
+            Self::GivenUp { name, pid, copies, calls } => {
+                write!(
+                    f,
+                    "{name} ({pid}) is gone, but {calls} threads of its calls do not end, and {copies} copies of its memory wait for somebody else to answer for it"
                 )
             }
             Self::Refused { pid, why } => write!(f, "process {pid} is not served: {}", why.text()),
@@ -157,9 +165,23 @@ impl Stop {
     /// # Errors
     /// The host cannot wait.
     pub fn wait(&self) -> io::Result<()> {
+        self.wait_until(None).map(drop)
+    }
+
+    /// Waits until it is set, and not longer than `limit`. True if it is set.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    pub fn wait_for(&self, limit: Duration) -> io::Result<bool> {
+        self.wait_until(Some(Instant::now() + limit))
+    }
+
+    fn wait_until(&self, until: Option<Instant>) -> io::Result<bool> {
         loop {
-            match poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], None) {
-                Ok(_) => return Ok(()),
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+            match poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], left.as_ref()) {
+                Ok(ready) => return Ok(ready > 0),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -204,16 +226,22 @@ impl MachineServer {
         Ok(Self { listener, stop, programs, pids: Pids::default() })
     }
 
+    /// The path of its socket.
+    pub fn path(&self) -> &BoundPath {
+        self.listener.path()
+    }
+
     /// Host processes of the programs that are served.
     pub fn pids(&self) -> Pids {
         self.pids.clone()
     }
 
-    /// Serves programs until it is stopped, or a bugcheck stops the machine. When the call returns no program is served any more.
+    /// Serves programs until it is stopped, or a bugcheck stops the machine. When the call returns no program is served any more. The answer is the number of threads of calls that have not ended:
+    /// they may be anywhere in the machine, and in its driver.
     ///
     /// # Errors
     /// The host cannot wait, or has no descriptor left.
-    pub fn serve(&self, machine: &Machine, observer: &Observer) -> io::Result<()> {
+    pub fn serve(&self, machine: &Machine, observer: &Observer) -> io::Result<usize> {
         let (seats, mut arrivals, stop) = (Places::default(), Arrivals::default(), self.stop.clone());
         machine.watch_for_bugcheck(move || stop.stop());
         let outcome = loop {
@@ -233,6 +261,11 @@ impl MachineServer {
                         self.admit(machine, arrival, &seats, observer);
                     }
                 }
+                Ok(Turn::NoDescriptor) => {
+                    if let Some(longest) = arrivals.take(0) {
+                        refuse(&longest.channel, longest.pid, Refusal::Descriptors, observer);
+                    }
+                }
                 Ok(Turn::Late) => {
                     while let Some(late) = arrivals.take_late() {
                         refuse(&late.channel, late.pid, Refusal::NoHello, observer);
@@ -246,7 +279,7 @@ impl MachineServer {
         // Who has not been admitted has nothing of the machine, and may be one that the host has others wait for.
         seats.heard.wait_for_all(Some(ANSWER_LIMIT));
         seats.served.wait_for_all(None);
-        outcome
+        outcome.map(|()| seats.served.calls_given_up().count())
     }
 
     /// Serves a program that has said something on a thread of its own, if it may be served. That hears what was said, too: a descriptor that comes along is closed there, which
@@ -259,6 +292,7 @@ impl MachineServer {
             Err(why) => return refuse(&channel, pid, why, observer),
         };
         let (machine, stop, limit) = (machine.clone(), self.stop.clone(), self.programs);
+        let share = shares::of(limit);
         let (told, pids, of_thread) = (Arc::clone(observer), self.pids.clone(), Arc::clone(&channel));
         let served = Arc::clone(&seats.served);
         let run = move || {
@@ -272,7 +306,8 @@ impl MachineServer {
             drop(heard);
             match admitted {
                 Ok((hello, seat, reached)) => {
-                    Program::run(&machine, (pid, &hello, &seat, reached), &stop, (&told, &pids));
+                    let server = Server { machine: &machine, share, stop: &stop, observer: &told, pids: &pids };
+                    Program::run(server, pid, &hello, &seat, reached);
                 }
                 Err(why) => refuse(&of_thread, pid, why, &told),
             }

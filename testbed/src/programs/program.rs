@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dxgkrnl::{Machine, Process};
+use dxgkrnl::{Machine, Process, Share};
 use nt::user_space::{UserSpace, act_for};
 use remote::channel::{Channel, Received};
 use remote::thunks::{self, Tables};
@@ -16,12 +16,17 @@ use wddm_ddi::status::{
 
 use super::seats::Seat;
 use super::user_space::{Reached, RemoteProgram, Unreachable};
-use super::workers::Workers;
-use super::{Event, Fault, Observer, Pids, Stop, refuse};
+use super::workers::{GivenUp, Workers};
+use super::{ANSWER_LIMIT, Event, Fault, Observer, Pids, Stop, refuse};
 
 /// How often the machine looks whether a program has become another one, of which the socket tells nothing while a child by fork has it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const LOOK_TIMEOUT: Timespec = Timespec { tv_sec: LOOK_INTERVAL.as_secs() as i64, tv_nsec: 0 };
+
+/// The time that the calls of a program that is gone may take to end: that of a recovery of the adapter, and more.
+const END_LIMIT: Duration = Duration::from_secs(30);
+/// Time between two looks whether the machine is to stop, while calls are waited for.
+const END_STEP: Duration = Duration::from_millis(100);
 
 /// The next thing that a program does.
 enum Next {
@@ -38,6 +43,8 @@ pub(super) struct Program {
     channel: Arc<Channel>,
     remote: Arc<RemoteProgram>,
     calls: Arc<Workers<Call>>,
+    /// Ends its process, for which it waits until all calls have left the system.
+    ending: Arc<Workers<()>>,
 }
 
 /// Tells a program what a call came to. If the machine stops meanwhile, that is what it came to: what the end of its process made of the call
@@ -56,20 +63,25 @@ fn printed(name: &[u8]) -> String {
     if text.is_empty() { "a program without a name".to_owned() } else { text }
 }
 
+/// What a program is served with.
+pub(super) struct Server<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) share: Share,
+    pub(super) stop: &'a Stop,
+    pub(super) observer: &'a Observer,
+    pub(super) pids: &'a Pids,
+}
+
 impl Program {
     /// Serves a program that has said hello, until it ends or the machine is about to stop.
-    pub(super) fn run(
-        machine: &Machine,
-        (pid, hello, seat, reached): (Pid, &Hello, &Seat, Reached),
-        stop: &Stop,
-        (observer, pids): (&Observer, &Pids),
-    ) {
+    pub(super) fn run(server: Server<'_>, pid: Pid, hello: &Hello, seat: &Seat, reached: Reached) {
+        let Server { machine, share, stop, observer, pids } = server;
         let (number, channel) = (pid.as_raw_nonzero().get(), Arc::clone(seat.channel()));
         let remote = match RemoteProgram::new(Arc::clone(&channel), pid, hello, reached) {
             Ok(remote) => Arc::new(remote),
             Err(Unreachable { why, copies }) => {
                 if copies > 0 {
-                    observer(&Event::GivenUp { name: printed(&hello.name), pid: number, copies });
+                    observer(&Event::GivenUp { name: printed(&hello.name), pid: number, copies, calls: 0 });
                 }
                 // Nobody is left who could be told if the program has ended.
                 return why.into_iter().for_each(|why| refuse(&channel, pid, why, observer));
@@ -86,24 +98,41 @@ impl Program {
             number.cast_unsigned(),
             Arc::clone(&remote) as Arc<dyn UserSpace>,
             hello.earlier,
+            share,
         );
         pids.lock().insert(process.id(), number);
-        let caller = Arc::clone(&process);
+        let (caller, ends) = (Arc::clone(&process), Arc::clone(&process));
         let (answers, asked) = (Arc::clone(&channel), Arc::clone(&remote));
         let calls = Workers::new("program's call", Box::new(move |call| make(&caller, &answers, &asked, call)));
-        let program = Self { channel, remote, calls };
+        let ending = Workers::new("program's end", Box::new(move |()| ends.terminate()));
+        let program = Self { channel, remote, calls, ending };
         program.serve(seat, stop);
-        process.terminate();
-        program.calls.close();
+        let calls = program.end(&process, stop, seat.calls_given_up());
         pids.lock().remove(&process.id());
         let copies = program.remote.copies_given_up();
-        if copies > 0 {
-            observer(&Event::GivenUp { name: name.clone(), pid: number, copies });
+        if copies + calls > 0 {
+            observer(&Event::GivenUp { name: name.clone(), pid: number, copies, calls });
         }
         observer(&match program.remote.fault() {
             Some((why, end)) => Event::Ended { name, pid: number, why, end },
             None => Event::Left { name, pid: number },
         });
+    }
+
+    /// Ends its process on the machine, and its calls with it. What has not ended in time is given up: it has its thread and what it uses of the process, of which nothing is given to others before
+    /// it ends, so the place is free all the same. The answer is how many threads that are.
+    fn end(&self, process: &Process, stop: &Stop, given_up: &GivenUp) -> usize {
+        // Without a thread for it this one has to wait.
+        if !self.ending.add(()) {
+            process.terminate();
+        }
+        self.ending.let_go();
+        self.calls.let_go();
+        let left = |limit| self.ending.left_after(limit) + self.calls.left_after(limit);
+        if is_over_in_time(stop, left) {
+            return 0;
+        }
+        self.ending.give_up(given_up) + self.calls.give_up(given_up)
     }
 
     /// Returns when the program has no memory of the machine any more, or the machine is about to stop.
@@ -167,6 +196,21 @@ impl Program {
     }
 }
 
+/// True if nothing is left in time: within [`END_LIMIT`], and within [`ANSWER_LIMIT`] once the machine is to stop. `left` waits so long at most, and answers how much is left.
+fn is_over_in_time(stop: &Stop, left: impl Fn(Duration) -> usize) -> bool {
+    let until = Instant::now() + END_LIMIT;
+    let mut stopped = None;
+    while left(END_STEP) > 0 {
+        if stopped.is_none() && stop.wait_for(Duration::ZERO).unwrap_or(true) {
+            stopped = Some(Instant::now() + ANSWER_LIMIT);
+        }
+        if Instant::now() >= stopped.unwrap_or(until).min(until) {
+            return false;
+        }
+    }
+    true
+}
+
 /// Makes a call, and tells what it came to.
 fn make(process: &Arc<Process>, channel: &Channel, remote: &RemoteProgram, call: Call) {
     let tables = Tables { thunks: dxgkrnl::thunks(), further: dxgkrnl::further_thunks() };
@@ -189,5 +233,33 @@ struct Answer<'a> {
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
         returned(self.channel, self.remote, self.id, self.status);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Each look at a call that does not end takes no time here.
+    #[test]
+    fn a_call_that_does_not_end_is_given_up_when_the_machine_is_to_stop_and_one_that_ends_is_waited_for() {
+        let stop = Stop::new().unwrap();
+        let looks = Cell::new(0);
+        let ends = |_| {
+            looks.set(looks.get() + 1);
+            usize::from(looks.get() < 3)
+        };
+        assert!(is_over_in_time(&stop, ends));
+        assert_eq!(looks.get(), 3);
+        stop.stop();
+        let never = |limit| {
+            std::thread::sleep(limit);
+            1
+        };
+        let begun = Instant::now();
+        assert!(!is_over_in_time(&stop, never));
+        assert!(begun.elapsed() < END_LIMIT, "not for as long as while others are served");
     }
 }

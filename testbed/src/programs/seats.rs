@@ -9,13 +9,12 @@ use remote::wire::Refusal;
 use rustix::process::Pid;
 
 use super::address_space::AddressSpace;
-use super::copies::GivenUp;
-use super::workers::ITEMS;
+use super::workers::{GivenUp, ITEMS};
 
 /// Places that one process may have: its own, and those of the programs that it was before exec, until these have been taken down.
 const OF_PROCESS: usize = 4;
-/// Copies that are given up and not at an end, each of which has a thread: while there are so many nobody gets a place. One program cannot have as many.
-const GIVEN_UP_MAX: usize = 2 * ITEMS;
+/// Copies and calls that are given up and not at an end, each of which has a thread: while there are so many nobody gets a place. One program cannot have as many.
+const GIVEN_UP_MAX: usize = 3 * ITEMS;
 
 /// The owner of a place.
 #[derive(Clone, Debug)]
@@ -52,6 +51,7 @@ pub(super) struct Seats {
     taken: Mutex<Taken>,
     fewer: Condvar,
     given_up: GivenUp,
+    calls_given_up: GivenUp,
 }
 
 /// A place, which is given back when this is dropped.
@@ -69,6 +69,11 @@ impl Seat {
         &self.channel
     }
 
+    /// The threads of calls that programs have left behind.
+    pub(super) fn calls_given_up(&self) -> &GivenUp {
+        self.seats.calls_given_up()
+    }
+
     /// True once the process is another program, or none.
     pub(super) fn is_left(&self) -> bool {
         self.space.as_ref().is_some_and(|space| !space.is_there())
@@ -84,7 +89,7 @@ impl Seats {
     ///
     /// # Errors
     /// [`Refusal::Twice`] if the process has a connection that is open, or [`OF_PROCESS`] of them; [`Refusal::Full`]; [`Refusal::Threads`] if
-    /// [`GIVEN_UP_MAX`] copies are given up.
+    /// [`GIVEN_UP_MAX`] copies and calls are given up.
     pub(super) fn take(
         self: &Arc<Self>,
         limit: usize,
@@ -92,7 +97,7 @@ impl Seats {
         channel: &Arc<Channel>,
         space: Option<Arc<AddressSpace>>,
     ) -> Result<Seat, Refusal> {
-        if self.given_up.count() >= GIVEN_UP_MAX {
+        if self.given_up.count() + self.calls_given_up.count() >= GIVEN_UP_MAX {
             return Err(Refusal::Threads);
         }
         let mut taken = self.lock();
@@ -135,6 +140,11 @@ impl Seats {
     /// The copies that programs have left behind, in any of the places.
     pub(super) fn given_up(&self) -> GivenUp {
         self.given_up.clone()
+    }
+
+    /// The threads of calls that programs have left behind, in any of the places.
+    pub(super) fn calls_given_up(&self) -> &GivenUp {
+        &self.calls_given_up
     }
 }
 

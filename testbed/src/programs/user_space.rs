@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nt::page::PAGE_SIZE;
-use nt::user_space::{ARGUMENT_WORDS, FileId, UserSpace, Waiting, while_waiting};
+use nt::user_space::{ARGUMENT_WORDS, FileId, TakeDescriptor, UserSpace, Waiting, while_waiting};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,7 +21,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open, pidfd_send_signal};
 
 use super::address_space::AddressSpace;
-use super::copies::{Copies, GivenUp};
+use super::copies::Copies;
+use super::workers::GivenUp;
 use super::{ANSWER_LIMIT, End, Fault};
 
 /// Time in which a program ends that has lost its memory already.
@@ -45,6 +46,10 @@ struct Asked {
     reserved: BTreeMap<usize, usize>,
     /// The time that is left for all answers together, while everybody waits for them, and by how many that was asked for.
     joint: Option<(Duration, u32)>,
+    /// Answers with a time limit that are waited for.
+    waited: usize,
+    /// Since when they are, all the time, and what of that the joint limit has not been charged for.
+    since: Option<Instant>,
 }
 
 impl Asked {
@@ -54,16 +59,30 @@ impl Asked {
         end.is_some_and(|end| self.reserved.insert(start, end).is_none())
     }
 
-    /// The time limit of an answer that has `limit` alone.
-    fn limit(&self, limit: Duration) -> Duration {
+    /// An answer that has `limit` alone is waited for from now on. Its time limit is the answer.
+    fn begin(&mut self, limit: Duration, now: Instant) -> Duration {
+        self.spend(now);
+        self.waited += 1;
         self.joint.map_or(limit, |(left, _)| left.min(limit))
     }
 
-    /// An answer took so long.
-    fn spend(&mut self, time: Duration) {
-        if let Some((left, _)) = &mut self.joint {
-            *left = left.saturating_sub(time);
+    /// One such answer is waited for no more.
+    fn end(&mut self, now: Instant) {
+        self.spend(now);
+        self.waited = self.waited.saturating_sub(1);
+    }
+
+    /// Charges the joint limit, if there is one, for the time in which answers were waited for: once, however many they were.
+    fn spend(&mut self, now: Instant) {
+        let since = self.since.replace(now).filter(|_| self.waited > 0);
+        if let (Some((left, _)), Some(since)) = (&mut self.joint, since) {
+            *left = left.saturating_sub(now.saturating_duration_since(since));
         }
+    }
+
+    fn begin_joint_limit(&mut self, now: Instant) {
+        self.spend(now);
+        self.joint.get_or_insert((ANSWER_LIMIT, 0)).1 += 1;
     }
 
     /// True if there can be such pages, and the program has taken none of them for the machine.
@@ -99,7 +118,11 @@ impl Reached {
 
 /// The refusal for memory that the host does not let be reached.
 fn refusal(error: &io::Error) -> Refusal {
-    if error.kind() == io::ErrorKind::OutOfMemory { Refusal::Threads } else { Refusal::Memory }
+    match error.raw_os_error() {
+        _ if error.kind() == io::ErrorKind::OutOfMemory => Refusal::Threads,
+        Some(libc::EMFILE | libc::ENFILE) => Refusal::Descriptors,
+        _ => Refusal::Memory,
+    }
 }
 
 /// A program's memory, descriptors and addresses.
@@ -127,7 +150,11 @@ impl RemoteProgram {
         hello: &Hello,
         Reached { copies, memory }: Reached,
     ) -> Result<Self, Unreachable> {
-        let process = Arc::new(pidfd_open(pid, PidfdFlags::empty()).map_err(|_| Unreachable::default())?);
+        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| {
+            let why = matches!(error, Errno::MFILE | Errno::NFILE).then_some(Refusal::Descriptors);
+            Unreachable { why, ..Unreachable::default() }
+        })?;
+        let process = Arc::new(process);
         let memory = match memory.and_then(|memory| check_mark(&memory, &copies, hello).map(|()| memory)) {
             Ok(memory) => memory,
             Err(why) => {
@@ -250,32 +277,40 @@ impl RemoteProgram {
             if asked.gone {
                 return None;
             }
-            let deadline = limit.map(|limit| begun + asked.limit(limit));
             asked.next += 1;
             let number = asked.next;
             asked.answers.insert(number, None);
-            (number, deadline)
+            (number, limit.map(|limit| begun + asked.begin(limit, begun)))
         };
+        let answer = self.send_and_wait(number, operation, descriptor, deadline);
+        let mut asked = self.lock();
+        asked.answers.remove(&number);
+        if limit.is_some() {
+            asked.end(Instant::now());
+        }
+        answer
+    }
+
+    fn send_and_wait(
+        &self,
+        number: u64,
+        operation: Operation,
+        descriptor: Option<BorrowedFd<'_>>,
+        deadline: Option<Instant>,
+    ) -> Option<io::Result<u64>> {
         let message = FromMachine::Operate { number, operation };
-        let sent = self.channel.send(&message.to_words(), descriptor);
-        if let Err(error) = sent {
+        if let Err(error) = self.channel.send(&message.to_words(), descriptor) {
             if descriptor.is_some() && is_of_host(&error) {
-                self.lock().answers.remove(&number);
                 return Some(Err(error));
             }
             self.send_failed(&error);
         }
         let mut asked = self.lock();
         loop {
-            if let Some(Some(answer)) = asked.answers.get(&number).copied() {
-                asked.answers.remove(&number);
-                if limit.is_some() {
-                    asked.spend(begun.elapsed());
-                }
+            if let Some(Some(answer)) = asked.answers.get(&number) {
                 return Some(answer.map_err(io::Error::from_raw_os_error));
             }
             if asked.gone {
-                asked.answers.remove(&number);
                 return None;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -376,7 +411,7 @@ impl UserSpace for RemoteProgram {
     }
 
     fn begin_joint_limit(&self) {
-        self.lock().joint.get_or_insert((ANSWER_LIMIT, 0)).1 += 1;
+        self.lock().begin_joint_limit(Instant::now());
     }
 
     fn end_joint_limit(&self) {
@@ -413,12 +448,15 @@ impl UserSpace for RemoteProgram {
         Ok(())
     }
 
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()> {
         if number < 0 {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let process = Arc::clone(&self.process);
-        self.copy(move || Ok(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?))
+        self.copy(move || {
+            take(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?);
+            Ok(())
+        })
     }
 
     fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
@@ -496,117 +534,4 @@ impl UserSpace for RemoteProgram {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::{Child, Command};
-    use std::thread;
-
-    use remote::channel::Received;
-    use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
-
-    use super::*;
-
-    /// A process as a program, and its end of the connection.
-    fn of(child: &Child) -> (RemoteProgram, Channel) {
-        let pid = Pid::from_child(child);
-        let (machine, other_end) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let Reached { copies, memory } = Reached::of(pid, GivenUp::default());
-        let program = RemoteProgram {
-            channel: Arc::new(Channel::new(machine)),
-            pid,
-            process: Arc::new(pidfd_open(pid, PidfdFlags::empty()).unwrap()),
-            memory: memory.unwrap(),
-            copies,
-            asked: Mutex::default(),
-            answered: Condvar::new(),
-            waiting: OnceLock::new(),
-        };
-        (program, Channel::new(other_end))
-    }
-
-    /// Answers of a third of the limit each: any number of them, unless they have it together.
-    #[test]
-    fn answers_that_have_one_limit_together_are_at_an_end_when_it_is() {
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let (program, other_end) = of(&child);
-        let freezes = || program.freeze(0..PAGE_SIZE as usize).unwrap();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for number in 1.. {
-                    let Ok(Received::Message(..)) = other_end.receive() else { break };
-                    thread::sleep(ANSWER_LIMIT / 3);
-                    program.answer(number, Ok(0));
-                }
-            });
-            (0..4).for_each(|_| freezes());
-            assert_eq!(program.fault(), None, "each answer was in time");
-            program.begin_joint_limit();
-            program.begin_joint_limit();
-            program.end_joint_limit();
-            (0..4).for_each(|_| freezes());
-            program.end_joint_limit();
-            shutdown(&*program.channel, Shutdown::Both).unwrap();
-        });
-        assert_eq!(program.fault(), Some((Fault::Silent, End::Killed)));
-        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
-    }
-
-    /// The program has another user than the thread that is to kill it, as one has that has changed its credentials since it connected.
-    #[test]
-    fn a_program_that_the_host_lets_nobody_kill_is_served_no_more() {
-        const NOBODY: libc::uid_t = 65534;
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let (program, other_end) = of(&child);
-        let of_thread = thread::scope(|scope| {
-            let kills = || {
-                // Of this thread alone: the function of the C library changes the user of the process.
-                // SAFETY: takes no addresses.
-                let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) } == 0;
-                if changed {
-                    program.kill(Fault::Malformed);
-                }
-                changed
-            };
-            scope.spawn(kills).join().unwrap()
-        });
-        if of_thread {
-            assert_eq!(program.fault(), Some((Fault::Malformed, End::NotAllowed)));
-            assert_eq!(program.read(0x1000, &mut [0]).unwrap_err().raw_os_error(), Some(libc::EFAULT));
-            assert!(program.is_gone() && program.hide(0..PAGE_SIZE as usize).is_ok(), "nothing is asked of it");
-            drop(program);
-            assert!(matches!(other_end.receive(), Ok(Received::Closed)), "its connection is closed");
-            assert!(child.try_wait().unwrap().is_none(), "it lives on");
-        } else {
-            eprintln!(
-                "a program that may not be killed was not tried: a thread takes another user only with CAP_SETUID"
-            );
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    #[test]
-    fn addresses_that_a_program_cannot_have_taken_are_refused() {
-        let mut asked = Asked::default();
-        let (page, end) = (PAGE_SIZE as usize, USER_END);
-        assert!(asked.take(16 * page, 4 * page) && asked.take(20 * page, page) && asked.take(end - page, page));
-        let first = 16 * page;
-        for (start, len) in [
-            (0, page),
-            (first + 1, page),
-            (first, page),
-            (first - page, 2 * page),
-            (first + 3 * page, page),
-            (first - page, 16 * page),
-            (end, page),
-            (end - page, 2 * page),
-            (usize::MAX - page + 1, page),
-            (usize::MAX - 2047, page),
-            (page, 0),
-        ] {
-            assert!(!asked.take(start, len), "{start:#x} {len:#x}");
-        }
-        assert!(asked.take(first - page, page) && asked.take(first + 5 * page, page));
-    }
-}
+mod tests;

@@ -3,19 +3,41 @@
 //! An item that waits, for a fence or for memory, keeps its thread and nothing else: others go on beside it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Items of one kind that may be under way at a time for one program: calls, of which a further one is answered STATUS_INSUFFICIENT_RESOURCES, and copies.
 pub(super) const ITEMS: usize = 1024;
 /// Threads that wait for items; further ones end.
 const IDLE: usize = 4;
 
+/// Items that were given up and are under way still: of all programs of a machine, also of those that have ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GivenUp(Arc<AtomicUsize>);
+
+impl GivenUp {
+    pub(super) fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(super) fn add(&self, count: usize) {
+        self.0.fetch_add(count, Ordering::AcqRel);
+    }
+
+    pub(super) fn remove_one(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 struct Waiting<T> {
     items: VecDeque<T>,
     threads: usize,
     idle: usize,
     closed: bool,
+    /// Counts the threads that nobody waits for any more; `None` while they are waited for.
+    given_up: Option<GivenUp>,
 }
 
 /// The threads of one program for one kind of item.
@@ -30,7 +52,7 @@ pub(super) struct Workers<T> {
 impl<T: Send + 'static> Workers<T> {
     /// Threads that do `make` with each item.
     pub(super) fn new(name: &'static str, make: Box<dyn Fn(T) + Send + Sync>) -> Arc<Self> {
-        let waiting = Waiting { items: VecDeque::new(), threads: 0, idle: 0, closed: false };
+        let waiting = Waiting { items: VecDeque::new(), threads: 0, idle: 0, closed: false, given_up: None };
         Arc::new(Self { waiting: Mutex::new(waiting), changed: Condvar::new(), name, make })
     }
 
@@ -84,13 +106,25 @@ impl<T: Send + 'static> Workers<T> {
         self.changed.notify_all();
     }
 
-    /// As [`Workers::let_go`], and returns when no item is under way.
-    pub(super) fn close(&self) {
-        self.let_go();
+    /// Number of items that are under way, once there is none or so much time has passed. Called after [`Workers::let_go`].
+    pub(super) fn left_after(&self, limit: Duration) -> usize {
+        let until = Instant::now() + limit;
         let mut waiting = self.lock();
-        while waiting.threads > 0 {
-            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if waiting.threads == 0 || left.is_zero() {
+                return waiting.threads;
+            }
+            waiting = self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Nobody waits for the items that are under way any more; each is counted until it ends. The answer is how many they are.
+    pub(super) fn give_up(&self, given_up: &GivenUp) -> usize {
+        let mut waiting = self.lock();
+        given_up.add(waiting.threads);
+        waiting.given_up = Some(given_up.clone());
+        waiting.threads
     }
 }
 
@@ -99,7 +133,10 @@ struct Counted<T: Send + 'static>(Arc<Workers<T>>);
 
 impl<T: Send + 'static> Drop for Counted<T> {
     fn drop(&mut self) {
-        self.0.lock().threads -= 1;
+        let mut waiting = self.0.lock();
+        waiting.threads -= 1;
+        waiting.given_up.iter().for_each(GivenUp::remove_one);
+        drop(waiting);
         self.0.changed.notify_all();
     }
 }
@@ -107,7 +144,14 @@ impl<T: Send + 'static> Drop for Counted<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// All items end.
+    fn close<T: Send + 'static>(workers: &Workers<T>) {
+        workers.let_go();
+        assert_eq!(workers.left_after(LONG), 0);
+    }
 
     #[test]
     fn items_are_made_beside_one_that_waits_and_all_of_them_before_the_end() {
@@ -130,7 +174,7 @@ mod tests {
         first.sort_unstable();
         assert_eq!(first, (1..100).collect::<Vec<_>>());
         release.send(()).unwrap();
-        workers.close();
+        close(&workers);
         assert_eq!(made.load(Ordering::SeqCst), 100);
     }
 
@@ -138,8 +182,27 @@ mod tests {
     fn an_item_that_panics_holds_nobody_up() {
         let workers = Workers::new("item", Box::new(|item: u64| assert_ne!(item, 1, "on purpose")));
         assert!((0..3).all(|id| workers.add(id)));
-        workers.close();
+        close(&workers);
         assert_eq!(workers.lock().threads, 0);
+    }
+
+    #[test]
+    fn items_that_do_not_end_are_given_up_and_counted_until_they_do() {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let waits = move |item: u64| {
+            if item < 2 {
+                let _ = released.lock().unwrap().recv();
+            }
+        };
+        let (workers, given_up) = (Workers::new("item", Box::new(waits)), GivenUp::default());
+        assert!((0..2).all(|id| workers.add(id)));
+        workers.let_go();
+        assert_eq!(workers.left_after(Duration::from_millis(1)), 2);
+        assert_eq!((workers.give_up(&given_up), given_up.count()), (2, 2));
+        drop(release);
+        close(&workers);
+        assert_eq!(given_up.count(), 0);
     }
 
     #[test]
@@ -158,6 +221,6 @@ mod tests {
         assert_eq!((0..ITEMS as u64 + 8).filter(|id| workers.add(*id)).count(), ITEMS);
         *gate.0.lock().unwrap() = true;
         gate.1.notify_all();
-        workers.close();
+        close(&workers);
     }
 }

@@ -11,6 +11,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
 
 use crate::kmd_handle::KmdHandle;
+use crate::quota::HardwarePlace;
 use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
 
@@ -65,6 +66,8 @@ pub(crate) struct HwContext {
     /// true once it is gone.
     pub(in crate::vidsch) teardown: Mutex<bool, rank::ContextTeardown>,
     pub(in crate::vidsch) told: Mutex<Told>,
+    /// Counts it among those that the process may have; given back when this is dropped.
+    pub(in crate::vidsch) _place: HardwarePlace,
 }
 
 impl Destroyed for HwContext {
@@ -116,6 +119,8 @@ pub(crate) struct HwQueue {
     pub(in crate::vidsch) gone: AtomicBool,
     /// Held by whoever destroys the queue, so that a second one returns when it is gone; true from then on.
     pub(in crate::vidsch) teardown: Mutex<bool, rank::QueueTeardown>,
+    /// Counts it among those that the process may have; given back when this is dropped.
+    pub(in crate::vidsch) _place: HardwarePlace,
 }
 
 impl Destroyed for HwQueue {

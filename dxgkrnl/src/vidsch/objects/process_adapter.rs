@@ -6,7 +6,7 @@ use nt::lock::{Mutex, lock};
 
 use crate::fence::Wait;
 use crate::kmd_handle::KmdHandle;
-use crate::quota::FileQuota;
+use crate::quota::{FileQuota, HardwareQuota};
 use crate::vidmm::{AddressSpace, Kept};
 
 use super::priority::SchedulingClass;
@@ -30,6 +30,10 @@ pub(crate) struct ProcessAdapter {
     pub(crate) kept: Arc<Kept>,
     /// Objects of the process that have files of their own.
     pub(crate) files: FileQuota,
+    /// Counts the hardware contexts that the process has on the adapter.
+    pub(crate) contexts: HardwareQuota,
+    /// Counts the hardware queues that the process has on the adapter.
+    pub(crate) queues: HardwareQuota,
     /// Waits of the processor that go on though what they were made through is closed.
     pub(crate) lingering: Arc<LingeringWaits>,
 }

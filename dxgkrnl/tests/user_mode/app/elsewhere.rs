@@ -6,7 +6,7 @@ use std::ops::{Deref, Range};
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, OnceLock};
 
-use nt::user_space::{ARGUMENT_WORDS, FileId, ThisProcess, UserSpace, Waiting, while_waiting};
+use nt::user_space::{ARGUMENT_WORDS, FileId, TakeDescriptor, ThisProcess, UserSpace, Waiting, while_waiting};
 
 /// Called before each operation of the user-mode side of a process, on the thread that waits for it.
 pub(crate) trait Before: Send + Sync {
@@ -66,8 +66,8 @@ impl<B: Before> UserSpace for Elsewhere<B> {
         ThisProcess.write(address, bytes)
     }
 
-    fn descriptor(&self, number: RawFd) -> io::Result<OwnedFd> {
-        ThisProcess.descriptor(number)
+    fn hand_descriptor(&self, number: RawFd, take: TakeDescriptor) -> io::Result<()> {
+        ThisProcess.hand_descriptor(number, take)
     }
 
     fn give(&self, descriptor: OwnedFd) -> io::Result<RawFd> {
