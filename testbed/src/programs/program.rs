@@ -63,7 +63,7 @@ fn printed(name: &[u8]) -> String {
     if text.is_empty() { "a program without a name".to_owned() } else { text }
 }
 
-/// What a program is served with.
+/// The machine that serves a program, and those who are told of it.
 pub(super) struct Server<'a> {
     pub(super) machine: &'a Machine,
     pub(super) share: Share,
