@@ -12,7 +12,10 @@ const KERNEL: &[Kernel] = &[
     (
         0x1,
         "APC_INDEX_MISMATCH",
-        &[(["0", "0", "critical regions", "0"], "KeEnterCriticalRegion and KeLeaveCriticalRegion are not in pairs")],
+        &[(
+            ["0", "0", "critical regions", "0"],
+            "KeEnterCriticalRegion and KeLeaveCriticalRegion are not in pairs, or a function of the driver returns with a mutex that it has acquired (1)",
+        )],
     ),
     (
         0xa,
