@@ -197,7 +197,7 @@ impl Lower<'_> {
         let (address, inside) = self.texel(&level, word(bytes.trailing_zeros()), place)?;
         let size = self.ir.select(T::I64, inside, Src::Const(u64::from(bytes)), Src::Const(0))?;
         let base = Src::Reg(address);
-        let place = Place::Buffer { base, size, address: base, constant: 0 };
+        let place = Place::Buffer { base, size, address: base, constant: 0, reach: 0 };
         self.values.insert(inst.id, Value::Pointer(Pointer::new(place, to, true)));
         Ok(())
     }

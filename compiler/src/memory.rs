@@ -9,8 +9,10 @@ use crate::lower::Lower;
 use crate::types::{Scalar, Type};
 use crate::value::{Place, Pointer};
 
-/// Elements are huge of which a buffer has no more than so many: with any others, 2^32 times the strides of all arrays inside one another are less than 2^63.
-const MOST_HUGE: u32 = 8;
+/// No buffer has so many bytes.
+const BEYOND: u64 = 1 << 33;
+/// Strides of indices that are used as they are, in all: 2^32 times that is 2^62, which leaves as much again for the addresses of buffers and for steps of [`BEYOND`], of which no module has 2^28.
+const REACH_MAX: u32 = 1 << 30;
 
 impl Lower<'_> {
     fn advance(&mut self, place: &Place, index: Src, stride: u32) -> Result<Place> {
@@ -34,23 +36,22 @@ impl Lower<'_> {
                     Place::Scratch(offset, constant)
                 }
             }
-            Place::Buffer { base, size, address, constant } => {
-                let (base, size, constant) = (*base, *size, *constant);
+            Place::Buffer { base, size, address, constant, reach } => {
+                let (base, size, constant, reach) = (*base, *size, *constant, *reach);
                 match index.constant() {
                     Some(index) => {
-                        // No buffer has so many bytes.
-                        let step = index.min(u64::from(u32::MAX)).saturating_mul(stride.into()).min(1 << 33);
+                        let step = index.min(u64::from(u32::MAX)).saturating_mul(stride.into()).min(BEYOND);
                         if constant + step <= u64::from(u32::MAX) {
-                            Place::Buffer { base, size, address: *address, constant: constant + step }
+                            Place::Buffer { base, size, address: *address, constant: constant + step, reach }
                         } else {
                             let address = self.ir.op2(I::Add, T::I64, *address, Src::Const(step))?;
-                            Place::Buffer { base, size, address, constant }
+                            Place::Buffer { base, size, address, constant, reach }
                         }
                     }
                     None => {
-                        let index = self.below_wrap(index, stride)?;
+                        let (index, reach) = self.below_wrap(index, stride, reach)?;
                         let address = self.index(*address, index, stride)?;
-                        Place::Buffer { base, size, address, constant }
+                        Place::Buffer { base, size, address, constant, reach }
                     }
                 }
             }
@@ -81,12 +82,15 @@ impl Lower<'_> {
         self.ir.define(inst, Class::Double).map(Src::Reg)
     }
 
-    /// An index that would lead beyond all addresses, and round to the first ones, leads to the first element that no buffer can have.
-    fn below_wrap(&mut self, index: Src, stride: u32) -> Result<Src> {
-        match u32::MAX / stride.max(2) + 1 {
-            beyond @ 0..=MOST_HUGE => self.ir.op2(I::MinU, T::I32, index, Src::Const(beyond.into())),
-            _ => Ok(index),
+    /// An index whose step is less than all addresses, and the strides of indices that are used as they are, in all. Where those could lead beyond all addresses together, and round to the first
+    /// ones, an index leads at most to the first element that no buffer can have.
+    fn below_wrap(&mut self, index: Src, stride: u32, reach: u32) -> Result<(Src, u32)> {
+        let further = reach.saturating_add(stride);
+        if further <= REACH_MAX {
+            return Ok((index, further));
         }
+        let beyond = u64::from(u32::MAX / stride.max(2)) + 1;
+        Ok((self.ir.op2(I::MinU, T::I32, index, Src::Const(beyond))?, reach))
     }
 
     /// Moves a pointer from array element to array element, as OpPtrAccessChain does.
@@ -177,7 +181,7 @@ impl Lower<'_> {
             }
         };
         let (base, size) = (Src::Reg(base), Src::Reg(size));
-        let place = Place::Buffer { base, size, address: base, constant: 0 };
+        let place = Place::Buffer { base, size, address: base, constant: 0, reach: 0 };
         Ok(Pointer::new(place, ty, true))
     }
 
@@ -288,7 +292,7 @@ impl Lower<'_> {
                 let a = Some(self.ir.reg(T::I64, *address)?);
                 (Inst { a, immediate: *constant as u64, ..Inst::new(ops[0], T::None) }, always)
             }
-            Place::Buffer { base, size, address, constant } => {
+            Place::Buffer { base, size, address, constant, .. } => {
                 let inside = if self.options.robust {
                     self.is_inside((*base, *size), *address, constant + bytes)?
                 } else {

@@ -32,8 +32,8 @@ pub(crate) enum Place {
     Scratch(Src, u32),
     /// Workgroup memory: offset plus constant.
     Shared(Src, u32),
-    /// A buffer: its address and size, the address that indices led to, and a constant that is added to that.
-    Buffer { base: Src, size: Src, address: Src, constant: u64 },
+    /// A buffer: its address and size, the address that indices led to, a constant that is added to that, and the strides of these indices in all.
+    Buffer { base: Src, size: Src, address: Src, constant: u64, reach: u32 },
     /// An address plus a constant.
     Address(Src, i64),
     /// Descriptors in the argument block: offset of the first, and how many there are.
