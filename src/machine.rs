@@ -157,7 +157,8 @@ fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
         Ok(left) => left,
         Err(error) => {
             testbed::complain!("campanile machine: it cannot go on: {error}");
-            return EXIT_MACHINE;
+            // Calls that do not end may be in the driver, which is not taken down under them.
+            exit(&paths, EXIT_MACHINE);
         }
     };
     let stopped = machine.bugcheck();

@@ -153,7 +153,7 @@ impl fmt::Display for TdrInterrupts {
             calls.saturating_sub(*unclaimed)
         )?;
         f.write_str(match (calls, calls.saturating_sub(*unclaimed), reports, dpc_notifications) {
-            (0, ..) => ": if the function has done the work, its interrupt did not arrive [pcie: MSI-X Enable, Bus Master Enable]",
+            (0, ..) => ": if the function has done the work, its interrupt did not arrive [pcie: MSI-X Enable and Bus Master Enable, or Interrupt Disable]",
             (_, 0, ..) => ": the interrupt routine took none for its own [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]",
             (_, _, 0, _) => ": the driver told of nothing that is done [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]",
             (_, _, _, 0) => ": what the driver told is looked at when it calls DxgkCbNotifyDpc [d3dkmddi: DXGKCB_NOTIFY_DPC]",

@@ -76,7 +76,7 @@ impl Bugcheck {
     /// BAD_POOL_CALLER; parameter 1 is the violation. [debugger: 0xc2]
     pub const BAD_POOL_CALLER: u32 = 0xc2;
 
-    /// APC_INDEX_MISMATCH: critical regions not left. Parameter 3 is how many. [debugger: 0x1]
+    /// APC_INDEX_MISMATCH: parameter 3 is how often kernel APCs were enabled more than disabled, in 16 bits with a sign. [debugger: 0x1]
     pub const APC_INDEX_MISMATCH: u32 = 0x1;
     /// IRQL_NOT_LESS_OR_EQUAL: address, IRQL, access, place. [debugger: 0xa]
     pub const IRQL_NOT_LESS_OR_EQUAL: u32 = 0xa;

@@ -169,15 +169,20 @@ impl Call {
         let (name, driver, level) = (self.name, &self.driver, self.level());
         // SAFETY: the thread lives, because it has still to take this out of the list.
         let seat = unsafe { &*self.seat };
-        let innermost = seat.inside.load(Ordering::Relaxed) == self.number;
         let service = seat
             .service
             .get()
-            .filter(|_| innermost)
+            .filter(|_| self.is_innermost())
             .map_or_else(String::new, |service| format!(": it is in {service}"));
-        let access = self.access().filter(|_| innermost).map_or_else(String::new, |access| {
-            let seconds = f64::from(self.access.1) * LOOK.as_secs_f64();
-            format!(": it waits for the function, which has not answered {access} for {seconds:.1} s")
+        let access = self.access().filter(|_| self.is_innermost()).map_or_else(String::new, |access| {
+            // One that an earlier look has found too has not been answered since.
+            match self.access {
+                (number, looks @ 2..) if number == access.number => {
+                    let seconds = f64::from(looks) * LOOK.as_secs_f64();
+                    format!(": it waits for the function, which has not answered {access} for {seconds:.1} s")
+                }
+                _ => format!(": it was found in {access}"),
+            }
         });
         format!("{name} of driver {driver} has not returned {what}for {seconds:.1} s, at IRQL {level}{service}{access}")
     }
@@ -188,8 +193,17 @@ impl Call {
         unsafe { &*self.pending }.access()
     }
 
+    /// True if the thread has called no other function of a driver meanwhile.
+    fn is_innermost(&self) -> bool {
+        // SAFETY: the thread lives, because it has still to take this out of the list.
+        unsafe { &*self.seat }.inside.load(Ordering::Relaxed) == self.number
+    }
+
     /// The instruction of the image that waits for a register.
     fn place(&self) -> Option<CodeLocation> {
+        if !self.is_innermost() {
+            return None;
+        }
         self.places.as_ref()?(self.access()?.instruction)
     }
 

@@ -294,7 +294,7 @@ pub fn listen(machine: &Path) -> Result<PrivateListener, testbed::programs::Bind
 /// Answers everybody who asks, each on a thread of its own, until `stop` is set. Those who are connected then are not answered any more.
 ///
 /// # Errors
-/// The host cannot wait, or has no descriptor left.
+/// The host cannot wait.
 pub fn serve(desk: &Desk, listener: &PrivateListener, stop: &Stop) -> io::Result<()> {
     let askers = Askers::default();
     let outcome = std::thread::scope(|scope| {

@@ -89,7 +89,7 @@ pub(crate) const UNUSABLE: &[(&str, &str, &str, &[&str])] = &[
         "struct.pack_into(\"<HHII\", self.config, 0x40, 0x11, 0, 0x1005, 0)",
         &[
             "the register at 0x44 of configuration space reads 0x00001005, so that the MSI-X table",
-            "BAR5, which the function does not have",
+            "BAR5, which is no memory BAR of the function",
         ],
     ),
     (

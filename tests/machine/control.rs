@@ -265,8 +265,10 @@ fn a_recording_that_is_under_way_does_not_hold_up_the_end_of_a_machine() {
         writeln!(&asker, "{{\"record\":{{\"seconds\":{seconds}}}}}").expect("it is taken");
         asker
     };
-    let recording = ask(60);
+    let recordings = RefCell::new(Vec::new());
     machine.until("a trace of a minute is under way, so that nobody else gets one", |_| {
+        // One that comes while another second is recorded is refused.
+        recordings.borrow_mut().push(ask(60));
         let mut answer = String::new();
         BufReader::new(ask(1)).read_line(&mut answer).expect("an answer");
         answer.contains("somebody else records")
@@ -278,7 +280,7 @@ fn a_recording_that_is_under_way_does_not_hold_up_the_end_of_a_machine() {
         "in order, and without a call or a question that does not end"
     );
     assert!(!socket.exists() && !control.exists());
-    drop(recording);
+    drop(recordings);
 }
 
 /// The thread has another user, and the mode of the socket has been changed to let it connect.

@@ -292,8 +292,8 @@ impl Adapter {
         if out.NbSegment != count {
             return Err(StartError::SegmentCount(out.NbSegment));
         }
-        // Whoever makes all of the array zeros before it is filled has nothing against the rule.
-        let is_touched = |gap: &mut [u8]| gap.iter().any(|byte| *byte != PATTERN) && gap.iter().any(|byte| *byte != 0);
+        // Whoever makes the array zeros before it is filled, or part of it, breaks no rule.
+        let is_touched = |gap: &mut [u8]| gap.iter().any(|byte| ![PATTERN, 0].contains(byte));
         if let Some(place) = gaps(descriptors.memory.bytes_mut(), STRIDE).position(is_touched) {
             let reason = format!(
                 "the bytes behind its descriptor are written; descriptors are SegmentDescriptorStride ({STRIDE:#x}) bytes apart, not {:#x} \

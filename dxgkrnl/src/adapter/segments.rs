@@ -20,13 +20,17 @@ pub(super) fn overlaps(segments: &[Segment]) -> Vec<String> {
         memory.iter().enumerate().flat_map(|(place, one)| memory[place + 1..].iter().map(move |other| (*one, *other)));
     let told = pairs.filter_map(|(one, other)| {
         let sizes = (one.size, other.size);
-        let member = match () {
-            () if meet(one.cpu_address, other.cpu_address, sizes) => "CpuTranslatedAddress",
-            () if meet(Some(one.base_address), Some(other.base_address), sizes) => "BaseAddress",
+        let (member, means) = match () {
+            () if meet(one.cpu_address, other.cpu_address, sizes) => {
+                ("CpuTranslatedAddress", "what is put into one changes the other")
+            }
+            () if meet(Some(one.base_address), Some(other.base_address), sizes) => {
+                ("BaseAddress", "an address of the GPU is in both")
+            }
             () => return None,
         };
         Some(format!(
-            "segments {} and {} overlap by {member} and Size: what is put into one changes the other [d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]",
+            "segments {} and {} overlap by {member} and Size: {means} [d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]",
             one.id, other.id
         ))
     });

@@ -33,7 +33,7 @@ impl Event {
         let place = quota.take()?;
         let number = RawFd::try_from(handle.addr()).map_err(|_| STATUS_INVALID_HANDLE)?;
         let event = process.descriptor(number, event_of).map_err(|error| match error.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => STATUS_INSUFFICIENT_RESOURCES,
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => STATUS_INSUFFICIENT_RESOURCES,
             _ => STATUS_INVALID_HANDLE,
         })??;
         signal::prepare().map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;

@@ -21,7 +21,7 @@ fn machine_of(process: &Process) -> Result<Machine, Failure> {
 /// Gives the calling process a descriptor of an object: its number there.
 ///
 /// # Errors
-/// STATUS_INSUFFICIENT_RESOURCES for the 1025th object of the process, or without descriptors.
+/// STATUS_INSUFFICIENT_RESOURCES for more objects than the process may have descriptors of, 1024 at most, or without descriptors.
 pub(super) fn give(process: &Process, descriptor: OwnedFd, object: Described) -> Result<u32, Failure> {
     let (id, machine): (DescriptorId, _) = (id_of(&descriptor)?, machine_of(process)?);
     machine.add_described(id, &process.quotas().described, object)?;
@@ -40,7 +40,7 @@ pub(super) fn object_of(process: &Process, number: u64) -> Result<Described, Fai
     // Not kept, for a socket of somebody else may have whoever closes it wait.
     let id = process.user().descriptor(number_there, |descriptor| id_of(&descriptor));
     let id = id.map_err(|error| match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => refused(STATUS_INSUFFICIENT_RESOURCES, error.to_string()),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => refused(STATUS_INSUFFICIENT_RESOURCES, error.to_string()),
         _ => not_open(),
     })?;
     let stranger =
@@ -51,8 +51,8 @@ pub(super) fn object_of(process: &Process, number: u64) -> Result<Described, Fai
 /// Makes a descriptor of the calling process, closed on exec, of what a kernel handle stands for, with the rights of that handle. It keeps the object as a
 /// kernel handle does, until it and all copies of it are closed.
 ///
-/// Errors: STATUS_INVALID_HANDLE for a handle that is closed or never existed; STATUS_ACCESS_VIOLATION; STATUS_INSUFFICIENT_RESOURCES for the 1025th object of
-/// the process, or without descriptors.
+/// Errors: STATUS_INVALID_HANDLE for a handle that is closed or never existed; STATUS_ACCESS_VIOLATION; STATUS_INSUFFICIENT_RESOURCES for more objects than the process may
+/// have descriptors of, 1024 at most, or without descriptors.
 pub(super) unsafe extern "win64" fn export_nt_handle(handle: HANDLE, number: *mut u32) -> NTSTATUS {
     guarded("CampanileExportNtHandle", |process| {
         // Refuses a place that cannot be written before there is a descriptor.

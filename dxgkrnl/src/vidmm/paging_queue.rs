@@ -261,6 +261,8 @@ impl Memory {
         queue.note_overshot(&mut values);
         let value = values.last + 1;
         self.signal_fence(queue.engine, queue.page + queue.offset, value)?;
+        // Its command may run, also if this cannot be submitted now.
+        values.last = value;
         self.submit()?;
         values.note(value, self.paging.last(), queue.fence.current());
         Ok(value)

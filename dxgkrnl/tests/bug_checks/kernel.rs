@@ -13,8 +13,13 @@ const KERNEL: &[Kernel] = &[
         0x1,
         "APC_INDEX_MISMATCH",
         &[(
-            ["0", "0", "critical regions", "0"],
-            "KeEnterCriticalRegion and KeLeaveCriticalRegion are not in pairs, or a function of the driver returns with a mutex that it has acquired (1)",
+            [
+                "0",
+                "0",
+                "how often kernel APCs were enabled more than disabled, in 16 bits with a sign: 0xffff for one critical region that was not left",
+                "0",
+            ],
+            "KeEnterCriticalRegion and KeLeaveCriticalRegion are not in pairs, or a function of the driver returns with a mutex that it has acquired",
         )],
     ),
     (

@@ -213,8 +213,7 @@ impl Driver {
         }
         let (listed, from) = self.listed_blocks();
         if listed != 0 {
-            let what =
-                format!("{listed} block(s) of pages of MmAllocatePagesForMdlEx, of which the first was asked for");
+            let what = format!("{listed} block(s) of pages of MmAllocatePagesForMdlEx, of which one was asked for");
             self.leaked(listed as u64, from, &what);
         }
         let keys = self.keys().count();

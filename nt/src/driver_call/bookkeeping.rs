@@ -54,3 +54,8 @@ pub fn drop_mutex(address: usize) {
         position.map(|position| thread.mutexes.remove(position));
     });
 }
+
+/// A mutex that the thread holds, if any.
+pub fn held_mutex() -> Option<usize> {
+    THREAD.with_borrow(|thread| thread.mutexes.first().copied())
+}

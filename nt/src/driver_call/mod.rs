@@ -20,8 +20,8 @@ mod spin_locks;
 mod switch;
 
 pub use bookkeeping::{
-    drop_mutex, drop_push_lock, enter_critical_region, hold_mutex, hold_push_lock, holds_push_lock, in_critical_region,
-    leave_critical_region,
+    drop_mutex, drop_push_lock, enter_critical_region, held_mutex, hold_mutex, hold_push_lock, holds_push_lock,
+    in_critical_region, leave_critical_region,
 };
 pub(crate) use delivery::{at_call_site, raise, unwind_to};
 pub use spin_locks::HeldSpinLock;
@@ -155,15 +155,19 @@ impl Leftovers {
         }
         if let Some(mutex) = self.mutex {
             let reason = format!("{name} returned with mutex {mutex:#x} held, which disables normal kernel APCs");
-            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, 1, 0], reason));
+            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, APCS_DISABLED, 0], reason));
         }
         if self.critical_regions > 0 {
-            let count = u64::from(self.critical_regions);
+            let count = self.critical_regions;
             let reason = format!("{name} returned without leaving {count} critical region(s)");
-            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, count, 0], reason));
+            let disabled = u64::from((count as u16).wrapping_neg());
+            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, disabled, 0], reason));
         }
     }
 }
+
+/// Kernel APCs of a thread were disabled once and not enabled again: a count of 16 bits with a sign. [debugger: 0x1]
+pub const APCS_DISABLED: u64 = 0xffff;
 
 /// The rule of the direction flag, in words.
 const CONVENTION: &str = ", which the x64 calling convention wants clear on entry to a function and on return from it";

@@ -84,7 +84,7 @@ impl fmt::Display for PciError {
                 write!(f, " of 0x{bytes:x} bytes lies at 0x{offset:x} of BAR{index}, ")?;
                 match bar {
                     Some(size) => write!(f, "which has 0x{size:x} bytes")?,
-                    None => f.write_str("which the function does not have")?,
+                    None => f.write_str("which is no memory BAR of the function")?,
                 }
                 f.write_str("; it must lie in a memory BAR of the function as a whole [PCIe base specification, MSI-X capability structure]")
             }

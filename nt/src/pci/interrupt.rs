@@ -32,7 +32,7 @@ pub enum Interrupt {
 impl Interrupt {
     /// Interrupts of a function, of which there may be so many.
     pub(super) fn of(bus: &dyn Bus, capacity: u16) -> Self {
-        match (message_count(bus).min(capacity), bus.config_read(INTERRUPT_PIN, 1)) {
+        match (message_count(bus, capacity), bus.config_read(INTERRUPT_PIN, 1)) {
             (0, pin @ 1..=4) if bus.has_line() => Self::Line(pin as u8),
             (0, _) => Self::None,
             (messages, _) => Self::Messages(messages),
@@ -85,9 +85,16 @@ impl Messages {
     }
 }
 
-/// Message interrupts that the function offers: MSI-X, or else MSI.
-fn message_count(bus: &dyn Bus) -> u16 {
-    Messages::find(bus).map_or(0, |messages| messages.count())
+/// Message interrupts that the function gets: MSI-X, or else MSI, of which it gets a power of two, that may be less than it asks for.
+/// [PCIe base specification, Multiple Message Enable]
+fn message_count(bus: &dyn Bus, capacity: u16) -> u16 {
+    let Some(messages) = Messages::find(bus) else { return 0 };
+    let served = bus.messages(messages.is_msix).map_or(capacity, |served| u16::try_from(served).unwrap_or(u16::MAX));
+    let count = messages.count().min(capacity).min(served);
+    match count.checked_ilog2() {
+        Some(power) if !messages.is_msix => 1 << power,
+        _ => count,
+    }
 }
 
 /// Compares what configuration space says of message interrupts with the BARs, and with what serves the function.
@@ -104,8 +111,9 @@ pub(super) fn check_messages(bus: &dyn Bus, bars: &[BarWindow]) -> Result<(), Pc
             return Err(PciError::MessageStructure { what, register, bytes, bar });
         }
     }
+    // Of MSI a function may get fewer than it asks for, which what serves it may count in its own way before they are enabled.
     match bus.messages(is_msix) {
-        Some(adaptor) if u64::from(adaptor) < count => Err(PciError::MessageCount {
+        Some(adaptor) if adaptor == 0 || is_msix && u64::from(adaptor) < count => Err(PciError::MessageCount {
             capability: if is_msix { "MSI-X" } else { "MSI" },
             register: (at + MESSAGE_CONTROL, control),
             configured: messages.count().into(),

@@ -51,6 +51,19 @@ fn a_thread_that_is_not_the_drivers_own_cannot_be_ended_by_it() {
     assert!(bugcheck.reason.contains("PsTerminateSystemThread in DriverEntry"), "{bugcheck}");
 }
 
+/// The routine that a thread began in must not be left with a mutex, and so the thread must not. [kernel: introduction to mutex objects]
+#[test]
+fn a_system_thread_that_ends_with_a_mutex_leaves_others_waiting() {
+    let driver = Driver::for_tests("mutex");
+    driver_call::run(&driver, SYSTEM_THREAD, || {
+        driver_call::hold_mutex(0x1000);
+        ps_terminate_system_thread(STATUS_SUCCESS)
+    });
+    let bugcheck = driver.verifier().bugcheck().expect("the machine says why it has stopped");
+    assert_eq!((bugcheck.code, bugcheck.parameters[2]), (Bugcheck::APC_INDEX_MISMATCH, 0xffff), "{bugcheck}");
+    assert!(bugcheck.reason.contains("holds mutex 0x1000"), "{bugcheck}");
+}
+
 #[test]
 fn a_system_thread_is_waited_for_by_its_object() {
     let driver = Driver::for_tests("threads");

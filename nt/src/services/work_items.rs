@@ -101,8 +101,11 @@ extern "win64" fn io_free_work_item(item: *mut c_void) {
         invalid(QUEUED_FREED, item, routine as u64, format!("{NAME} of work item {item:p}, which is in the queue"));
     }
     if let Err(mut bugcheck) = on_host_stack(|| driver.pool().free(item, TAG)) {
-        bugcheck.reason =
-            format!("{NAME} of {item:p}, which IoAllocateWorkItem did not return, or twice: {}", bugcheck.reason);
+        let is_other = bugcheck.code == Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION
+            && [0x10, 0x13].contains(&bugcheck.parameters[0])
+            || bugcheck.code == Bugcheck::BAD_POOL_CALLER;
+        let rule = if is_other { ", which IoAllocateWorkItem did not return, or twice" } else { "" };
+        bugcheck.reason = format!("{NAME} of {item:p}{rule}: {}", bugcheck.reason);
         stop(bugcheck);
     }
 }

@@ -74,8 +74,8 @@ impl Shared {
 
     /// A copy is made, or will not be.
     fn end(&self, number: u64, made: io::Result<()>) {
-        let copy = self.lock().copies.remove(&number);
-        if let Some(copy) = copy {
+        let mut under_way = self.lock();
+        if let Some(copy) = under_way.copies.remove(&number) {
             let mut state = copy.lock();
             if matches!(*state, State::UnderWay) {
                 *state = State::Made(made);
@@ -85,6 +85,7 @@ impl Shared {
             drop(state);
             copy.changed.notify_all();
         }
+        drop(under_way);
         self.fewer.notify_all();
     }
 }

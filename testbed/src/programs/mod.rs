@@ -73,7 +73,7 @@ pub enum Fault {
     Closed,
     /// It said that it had taken addresses that it cannot have taken.
     Lied,
-    /// A page of its memory did not come for [`ANSWER_LIMIT`], for which somebody else has to answer: another process, or a file.
+    /// A page of its memory, or a descriptor that it named, did not come for [`ANSWER_LIMIT`], for which somebody else has to answer: another process, or a file.
     Withheld,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for Fault {
             Self::Malformed => "it sent what is no message",
             Self::Silent => "it did not answer in time",
             Self::Lied => "it gave the machine addresses that it cannot have taken",
-            Self::Withheld => "memory of it that the machine needed did not come in time; another process, or a file, has to answer for it",
+            Self::Withheld => "memory or a descriptor of it that the machine needed did not come in time; another process, or a file, has to answer for it",
             Self::Closed => {
                 "it closed its connection, or sent an empty message, and lived on, perhaps with memory of the machine"
             }
@@ -121,18 +121,10 @@ impl fmt::Display for Event {
             Self::Connected { name, pid } => write!(f, "{name} ({pid}) has connected"),
             Self::Left { name, pid } => write!(f, "{name} ({pid}) has ended"),
             Self::Ended { name, pid, why, end } => write!(f, "{name} ({pid}) {end}: {why}"),
-            Self::GivenUp { name, pid, copies, calls: 0 } => {
-                write!(
-                    f,
-                    "{name} ({pid}) is gone, but {copies} copies of its memory wait for somebody else to answer for it"
-                )
-            }
-            Self::GivenUp { name, pid, copies, calls } => {
-                write!(
-                    f,
-                    "{name} ({pid}) is gone, but {calls} threads of its calls do not end, and {copies} copies of its memory wait for somebody else to answer for it"
-                )
-            }
+            Self::GivenUp { name, pid, copies, calls } => write!(
+                f,
+                "{name} ({pid}) is served no more, but threads of the machine wait for what it has left: {calls} of its calls, and {copies} that ask for its memory, descriptors or address space"
+            ),
             Self::Refused { pid, why } => write!(f, "process {pid} is not served: {}", why.text()),
         }
     }
@@ -240,7 +232,7 @@ impl MachineServer {
     /// they may be anywhere in the machine, and in its driver.
     ///
     /// # Errors
-    /// The host cannot wait, or has no descriptor left.
+    /// The host cannot wait.
     pub fn serve(&self, machine: &Machine, observer: &Observer) -> io::Result<usize> {
         let (seats, mut arrivals, stop) = (Places::default(), Arrivals::default(), self.stop.clone());
         machine.watch_for_bugcheck(move || stop.stop());

@@ -199,13 +199,13 @@ impl RemoteProgram {
     }
 
     fn end_within(&self, limit: Duration) -> End {
-        let until = Instant::now() + limit;
-        // One that has become another program, or has ended, has nothing of the machine any more.
+        let mut until = None;
+        // One that has become another program, or has ended, has nothing of the machine any more. The host may take its time to say so.
         while self.memory.is_there() && !ends_within(&self.process, Duration::ZERO) {
             if let Err(Errno::PERM) = pidfd_send_signal(&self.process, Signal::KILL) {
                 return End::NotAllowed;
             }
-            if Instant::now() >= until {
+            if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + limit) {
                 return End::Lingers;
             }
             ends_within(&self.process, Duration::from_millis(100));
@@ -441,6 +441,8 @@ impl UserSpace for RemoteProgram {
                 if !memory.is_there() {
                     return Err(io::Error::from_raw_os_error(libc::EFAULT));
                 }
+                // A copy that is given up keeps no descriptor.
+                drop(memory);
                 let local = libc::iovec { iov_base: own.as_ptr().cast_mut().cast(), iov_len: own.len() };
                 transfer(pid, at, local, true)
             })?;
@@ -454,7 +456,9 @@ impl UserSpace for RemoteProgram {
         }
         let process = Arc::clone(&self.process);
         self.copy(move || {
-            take(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?);
+            let taken = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
+            drop(process);
+            take(taken);
             Ok(())
         })
     }

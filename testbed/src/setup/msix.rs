@@ -23,8 +23,9 @@ pub(super) mod config {
 pub(super) const CONTROL: u16 = 2;
 pub(super) const CONTROL_ENABLE: u32 = 1 << 15;
 pub(super) const CONTROL_MASK_ALL: u32 = 1 << 14;
-/// In the control word of MSI.
+/// In the control word of MSI: whether messages are sent, and the power of two that says how many the function may use.
 const MSI_ENABLE: u32 = 1;
+const MSI_USED: u32 = 0b111 << 4;
 pub(super) const CONTROL_SIZE: u32 = 0x7ff;
 pub(super) const TABLE: u16 = 4;
 pub(super) const TABLE_BAR: u32 = 7;
@@ -93,16 +94,21 @@ pub(super) fn switch_messages(bus: &dyn Bus, wanted: u16, on: bool) -> io::Resul
         if u32::from(wanted) > 1 << (control >> 1 & 0b111) {
             return Err(io::Error::other(format!("{wanted} messages asked for, the function has fewer")));
         }
-        bus.config_write(msi + CONTROL, 2, if on { control | MSI_ENABLE } else { control & !MSI_ENABLE });
-        return if on { has_stuck(bus, "MSI", msi + CONTROL, control | MSI_ENABLE, MSI_ENABLE) } else { Ok(()) };
+        let used = wanted.max(1).next_power_of_two().trailing_zeros() << MSI_USED.trailing_zeros();
+        let written = if on { control & !MSI_USED | used | MSI_ENABLE } else { control & !MSI_ENABLE };
+        bus.config_write(msi + CONTROL, 2, written);
+        return if on { has_stuck(bus, "MSI", msi + CONTROL, written, MSI_ENABLE) } else { Ok(()) };
     }
-    let msix = Msix::with_vectors(bus, wanted)?;
+    let at = capability(bus, config::CAPABILITY_MSIX)? + CONTROL;
+    let control = bus.config_read(at, 2);
+    if u32::from(wanted) > (control & CONTROL_SIZE) + 1 {
+        return Err(io::Error::other(format!("{wanted} messages asked for, the function has fewer")));
+    }
     if !on {
-        msix.set_control(bus, 0, CONTROL_ENABLE);
+        bus.config_write(at, 2, control & !CONTROL_ENABLE);
         return Ok(());
     }
-    let at = msix.capability + CONTROL;
-    let written = (bus.config_read(at, 2) & !CONTROL_MASK_ALL) | CONTROL_ENABLE;
+    let written = (control & !CONTROL_MASK_ALL) | CONTROL_ENABLE;
     bus.config_write(at, 2, written);
     has_stuck(bus, "MSI-X", at, written, CONTROL_ENABLE)
 }

@@ -44,7 +44,7 @@ impl TdrChoice {
         self.0.is_empty()
     }
 
-    /// Makes these the values of every machine that this process boots, where no value is the system's own; the first choice counts.
+    /// Makes these the values of every machine that this process boots, instead of those that the machine's options have by these names; the first choice counts.
     pub fn select(self) {
         let _ = CHOICE.set(self);
     }

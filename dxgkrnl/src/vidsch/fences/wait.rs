@@ -99,7 +99,12 @@ impl VidSch {
         let over: Option<Box<dyn Fn() + Send + Sync>> =
             if conditions.len() > 1 { Some(Box::new(forget)) } else { None };
         let wait = Wait::of_event(count, event, over);
-        batch::add_waits(conditions, &wait).inspect_err(|_| batch::remove_waits(conditions, &wait))
+        batch::add_waits(conditions, &wait).inspect_err(|_| batch::remove_waits(conditions, &wait))?;
+        // A machine that stops meanwhile may have ended its waits before this one was among them.
+        if self.verifier.is_stopped() {
+            wait.finish_event(STATUS_DEVICE_REMOVED);
+        }
+        Ok(())
     }
 
     /// Blocks until the fences have reached their values, or the machine's clock `limit`.
