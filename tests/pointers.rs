@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use testbed::programs::{Event, MachineServer, Observer, PROGRAMS, Stop};
+use testbed::programs::{Event, MachineServer, Observer, Stop};
 use testbed::setup::{System, SystemOptions};
 
 /// The program is this process, and so is the machine, whose objects are counted.
@@ -11,7 +11,8 @@ fn bad_pointers_and_counts_of_a_served_program_are_answered_as_those_beside_its_
     let system = System::boot(&SystemOptions::default()).expect("a machine");
     let socket = std::env::temp_dir().join(format!("campanile-pointers-{}.sock", std::process::id()));
     let stop = Stop::new().expect("a descriptor");
-    let server = MachineServer::bind(&socket, PROGRAMS, stop.clone()).expect("a socket");
+    // Of few programs each has a share of descriptors that is not less than what a process may have by itself.
+    let server = MachineServer::bind(&socket, 4, stop.clone()).expect("a socket");
     let observer: Observer = Arc::new(|event: &Event| println!("{event}"));
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(system.machine(), &observer));

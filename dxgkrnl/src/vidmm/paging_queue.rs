@@ -132,7 +132,6 @@ impl ResidencyQueue {
             // An error says that the node runs nothing any more.
             let _ = lock(&self.vidmm.memory).wait_for(packet);
         }
-        self.note_overshot(&mut lock(&self.values));
         self.system_space.unmap(self.page);
     }
 
