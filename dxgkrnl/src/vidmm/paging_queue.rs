@@ -128,9 +128,9 @@ impl ResidencyQueue {
     /// still about to write it through the page that is unmapped here.
     pub(crate) fn end(&self) {
         let packet = lock(&self.values).packet;
-        if let Some(packet) = packet {
-            // An error says that the node runs nothing any more.
-            let _ = lock(&self.vidmm.memory).wait_for(packet);
+        // An error says that the node runs nothing any more, and then the fence says nothing of what it has run.
+        if packet.is_some_and(|packet| lock(&self.vidmm.memory).wait_for(packet).is_ok()) {
+            self.note_overshot(&mut lock(&self.values));
         }
         self.system_space.unmap(self.page);
     }
