@@ -68,7 +68,7 @@ pub(crate) const BROKEN: &[Broken] = &[
         old: "    if (!pte->Valid)\n        return 0;",
         new: "    if (!pte->Valid || pte->Zero)\n        return 0;",
         case: "AnyDriver.ZerosAreReadWhereTheyAreMapped",
-        told: &["the wait for the packet failed with STATUS_DEVICE_REMOVED"],
+        told: &["the packet failed with STATUS_DEVICE_REMOVED"],
     },
     Broken {
         name: "wrong-segments",
