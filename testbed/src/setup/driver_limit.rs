@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
 use std::time::Duration;
+
+use super::choice::Choice;
 
 /// Seconds after which a call into the driver stops the machine, see [`dxgkrnl::MachineConfig::driver_limit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct DriverLimit(u32);
 /// Environment variable that names the seconds when the command line does not.
 pub const LIMIT_VARIABLE: &str = "CAMPANILE_DRIVER_LIMIT";
 
-static CHOICE: OnceLock<DriverLimit> = OnceLock::new();
+static CHOICE: Choice<DriverLimit> = Choice::new(LIMIT_VARIABLE);
 
 impl FromStr for DriverLimit {
     type Err = String;
@@ -34,7 +35,7 @@ impl fmt::Display for DriverLimit {
 impl DriverLimit {
     /// Makes this the limit of every machine that this process boots; the first choice counts.
     pub fn select(self) {
-        let _ = CHOICE.set(self);
+        CHOICE.select(self);
     }
 
     /// The selected limit, or what the environment names, if any.
@@ -42,12 +43,7 @@ impl DriverLimit {
     /// # Errors
     /// The environment variable is no such number; the message has its value.
     pub fn selected() -> Result<Option<Self>, String> {
-        if let Some(choice) = CHOICE.get() {
-            return Ok(Some(*choice));
-        }
-        let Ok(text) = std::env::var(LIMIT_VARIABLE) else { return Ok(None) };
-        let choice = text.parse().map_err(|error| format!("{LIMIT_VARIABLE}: {error}"))?;
-        Ok(Some(*CHOICE.get_or_init(|| choice)))
+        CHOICE.selected()
     }
 
     /// [`DriverLimit::selected`], or this time if nothing is.

@@ -1,6 +1,7 @@
 //! Boots a machine: builds or reaches the GPUs, plugs them into a bus, loads the driver and starts the adapters.
 
 mod bus;
+mod choice;
 mod counters;
 mod direct_bus;
 mod driver_limit;

@@ -1,9 +1,10 @@
 //! The option `--special-pool`: the kind of pool that drivers of this process get.
 
 use std::fmt;
-use std::sync::OnceLock;
 
 use dxgkrnl::verifier::SpecialPool;
+
+use super::choice::Choice;
 
 /// A kind of pool to give to drivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct PoolChoice(pub SpecialPool);
 /// Environment variable that names the pool when the command line does not: `off`, `end` or `start`.
 pub const POOL_VARIABLE: &str = "CAMPANILE_SPECIAL_POOL";
 
-static CHOICE: OnceLock<PoolChoice> = OnceLock::new();
+static CHOICE: Choice<PoolChoice> = Choice::new(POOL_VARIABLE);
 
 impl std::str::FromStr for PoolChoice {
     type Err = String;
@@ -40,7 +41,7 @@ impl fmt::Display for PoolChoice {
 impl PoolChoice {
     /// Makes this the pool of every machine that this process boots; the first choice counts.
     pub fn select(self) {
-        let _ = CHOICE.set(self);
+        CHOICE.select(self);
     }
 
     /// The selected pool, else what the environment names, else ordinary pool.
@@ -48,14 +49,7 @@ impl PoolChoice {
     /// # Errors
     /// The environment names none that there is.
     pub fn selected() -> Result<Self, String> {
-        if let Some(choice) = CHOICE.get() {
-            return Ok(*choice);
-        }
-        let choice = match std::env::var(POOL_VARIABLE) {
-            Ok(text) => text.parse().map_err(|error| format!("{POOL_VARIABLE}: {error}"))?,
-            Err(_) => Self::default(),
-        };
-        Ok(*CHOICE.get_or_init(|| choice))
+        CHOICE.selected().map(Option::unwrap_or_default)
     }
 
     /// [`PoolChoice::selected`] for reports of machines that have booted, which a wrong choice prevents.

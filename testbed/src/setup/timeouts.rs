@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
 
 use dxgkrnl::TdrSettings;
+
+use super::choice::Choice;
 
 /// Values of timeout detection and recovery by their names in the registry, such as `TdrDelay=60,TdrTestMode=1`. [tdr-registry-keys]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct TdrChoice(Vec<(String, u32)>);
 /// Environment variable that names the values when the command line does not.
 pub const TDR_VARIABLE: &str = "CAMPANILE_TDR";
 
-static CHOICE: OnceLock<TdrChoice> = OnceLock::new();
+static CHOICE: Choice<TdrChoice> = Choice::new(TDR_VARIABLE);
 
 impl FromStr for TdrChoice {
     type Err = String;
@@ -46,7 +47,7 @@ impl TdrChoice {
 
     /// Makes these the values of every machine that this process boots, instead of those that the machine's options have by these names; the first choice counts.
     pub fn select(self) {
-        let _ = CHOICE.set(self);
+        CHOICE.select(self);
     }
 
     /// The selected values, else those that the environment names, else none.
@@ -54,14 +55,7 @@ impl TdrChoice {
     /// # Errors
     /// The environment variable has a name or a value that there is not; the message says which.
     pub fn selected() -> Result<Self, String> {
-        if let Some(choice) = CHOICE.get() {
-            return Ok(choice.clone());
-        }
-        let choice = match std::env::var(TDR_VARIABLE) {
-            Ok(text) => text.parse().map_err(|error| format!("{TDR_VARIABLE}: {error}"))?,
-            Err(_) => Self::default(),
-        };
-        Ok(CHOICE.get_or_init(|| choice).clone())
+        CHOICE.selected().map(Option::unwrap_or_default)
     }
 
     /// These settings with the chosen values.
