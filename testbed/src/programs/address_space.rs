@@ -4,8 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::process::Pid;
 
@@ -22,8 +21,8 @@ const NO_ADDRESS: u64 = 1 << 62;
 pub(super) struct AddressSpace {
     memory: Arc<File>,
     copies: Arc<Copies>,
-    /// Looks at it that have taken longer than [`ANSWER_LIMIT`], and are not at an end.
-    late: Arc<AtomicUsize>,
+    /// Held by a look at it that has taken longer than [`ANSWER_LIMIT`], until that is at an end.
+    late: Mutex<Weak<()>>,
 }
 
 impl fmt::Debug for AddressSpace {
@@ -44,7 +43,7 @@ impl AddressSpace {
 
     fn opened(copies: Arc<Copies>, open: impl FnOnce() -> io::Result<File> + Send + 'static) -> io::Result<Self> {
         let memory = copies.make(ANSWER_LIMIT, open).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))?;
-        Ok(Self { memory: Arc::new(memory), copies, late: Arc::default() })
+        Ok(Self { memory: Arc::new(memory), copies, late: Mutex::default() })
     }
 
     /// Its memory, for a thread that can be given up.
@@ -54,40 +53,23 @@ impl AddressSpace {
 
     /// False once nobody has it any more, or nobody asks for it any more; true where the host does not say.
     pub(super) fn is_there(&self) -> bool {
-        if self.late.load(Ordering::Acquire) > 0 {
+        let late = || self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        if late().strong_count() > 0 {
             return true;
         }
-        let look = Look { is_over: Arc::default(), late: Arc::clone(&self.late) };
-        let (memory, of_thread) = (self.memory(), look.clone());
+        let (memory, look) = (self.memory(), Arc::new(()));
+        let under_way = Arc::downgrade(&look);
         let found = self.copies.make(ANSWER_LIMIT, move || {
-            let is_there = memory.is_there();
-            of_thread.end();
-            Ok(is_there)
+            let _look = look;
+            Ok(memory.is_there())
         });
         match found {
             Some(Ok(is_there)) => is_there,
             Some(Err(error)) => error.kind() == io::ErrorKind::OutOfMemory,
             None => {
-                self.late.fetch_add(1, Ordering::AcqRel);
-                look.end();
+                *late() = under_way;
                 true
             }
-        }
-    }
-}
-
-/// A look whose thread and whose asker may each be the first to leave it; it is late while only the asker has.
-#[derive(Clone)]
-struct Look {
-    is_over: Arc<AtomicBool>,
-    late: Arc<AtomicUsize>,
-}
-
-impl Look {
-    /// Thread or asker leaves. The second one to do so makes good that it was counted as late.
-    fn end(&self) {
-        if self.is_over.swap(true, Ordering::AcqRel) {
-            self.late.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }

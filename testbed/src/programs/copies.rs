@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::workers::{GivenUp, Workers};
 
@@ -35,19 +35,16 @@ impl Copy {
 
     /// Waits for it so long at most; `None` if that was not enough.
     fn wait(&self, limit: Duration) -> Option<io::Result<()>> {
-        let until = Instant::now() + limit;
-        let mut state = self.lock();
-        loop {
-            match std::mem::replace(&mut *state, State::GivenUp) {
-                State::Made(made) => return Some(made),
-                State::GivenUp => return Some(Err(io::Error::from_raw_os_error(libc::EFAULT))),
-                State::UnderWay => *state = State::UnderWay,
+        let waits = |state: &mut State| matches!(state, State::UnderWay);
+        let waited = self.changed.wait_timeout_while(self.lock(), limit, waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match std::mem::replace(&mut *state, State::GivenUp) {
+            State::Made(made) => Some(made),
+            State::GivenUp => Some(Err(io::Error::from_raw_os_error(libc::EFAULT))),
+            State::UnderWay => {
+                *state = State::UnderWay;
+                None
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -162,15 +159,9 @@ impl Copies {
 
     /// Number of copies that are under way, once there is none or so much time has passed.
     pub(super) fn left_after(&self, limit: Duration) -> usize {
-        let until = Instant::now() + limit;
-        let mut under_way = self.shared.lock();
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if under_way.copies.is_empty() || left.is_zero() {
-                return under_way.copies.len();
-            }
-            under_way = self.shared.fewer.wait_timeout(under_way, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let waits = |under_way: &mut UnderWay| !under_way.copies.is_empty();
+        let waited = self.shared.fewer.wait_timeout_while(self.shared.lock(), limit, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0.copies.len()
     }
 }
 

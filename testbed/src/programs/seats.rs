@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use remote::channel::Channel;
 use remote::wire::Refusal;
@@ -125,15 +125,10 @@ impl Seats {
 
     /// Waits until nobody has a place, and not longer than `limit`.
     pub(super) fn wait_for_all(&self, limit: Option<Duration>) {
-        let until = limit.map(|limit| Instant::now() + limit);
-        let mut taken = self.lock();
-        while !taken.by.is_empty() {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            taken = match left {
-                Some(Duration::ZERO) => return,
-                Some(left) => self.fewer.wait_timeout(taken, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.fewer.wait(taken).unwrap_or_else(PoisonError::into_inner),
-            };
+        let (taken, waits) = (self.lock(), |taken: &mut Taken| !taken.by.is_empty());
+        match limit {
+            Some(limit) => drop(self.fewer.wait_timeout_while(taken, limit, waits)),
+            None => drop(self.fewer.wait_while(taken, waits)),
         }
     }
 

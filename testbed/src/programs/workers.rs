@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Items of one kind that may be under way at a time for one program: calls, of which a further one is answered STATUS_INSUFFICIENT_RESOURCES, and copies.
 pub(super) const ITEMS: usize = 1024;
@@ -108,15 +108,8 @@ impl<T: Send + 'static> Workers<T> {
 
     /// Number of items that are under way, once there is none or so much time has passed. Called after [`Workers::let_go`].
     pub(super) fn left_after(&self, limit: Duration) -> usize {
-        let until = Instant::now() + limit;
-        let mut waiting = self.lock();
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if waiting.threads == 0 || left.is_zero() {
-                return waiting.threads;
-            }
-            waiting = self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let waited = self.changed.wait_timeout_while(self.lock(), limit, |waiting| waiting.threads != 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.threads
     }
 
     /// Nobody waits for the items that are under way any more; each is counted until it ends. The answer is how many they are.
