@@ -87,30 +87,26 @@ impl Msix {
 /// # Errors
 /// It has neither MSI-X nor MSI, or fewer than `wanted` messages.
 pub(super) fn switch_messages(bus: &dyn Bus, wanted: u16, on: bool) -> io::Result<()> {
-    if let Ok(msi) = capability(bus, config::CAPABILITY_MSI)
-        && capability(bus, config::CAPABILITY_MSIX).is_err()
-    {
-        let control = bus.config_read(msi + CONTROL, 2);
-        if u32::from(wanted) > 1 << (control >> 1 & 0b111) {
-            return Err(io::Error::other(format!("{wanted} messages asked for, the function has fewer")));
-        }
-        let used = wanted.max(1).next_power_of_two().trailing_zeros() << MSI_USED.trailing_zeros();
-        let written = if on { control & !MSI_USED | used | MSI_ENABLE } else { control & !MSI_ENABLE };
-        bus.config_write(msi + CONTROL, 2, written);
-        return if on { has_stuck(bus, "MSI", msi + CONTROL, written, MSI_ENABLE) } else { Ok(()) };
-    }
-    let at = capability(bus, config::CAPABILITY_MSIX)? + CONTROL;
+    let (at, is_msix) = match capability(bus, config::CAPABILITY_MSIX) {
+        Ok(msix) => (msix + CONTROL, true),
+        Err(none) => (capability(bus, config::CAPABILITY_MSI).map_err(|_| none)? + CONTROL, false),
+    };
     let control = bus.config_read(at, 2);
-    if u32::from(wanted) > (control & CONTROL_SIZE) + 1 {
-        return Err(io::Error::other(format!("{wanted} messages asked for, the function has fewer")));
+    let (name, enable, offered) = match is_msix {
+        true => ("MSI-X", CONTROL_ENABLE, (control & CONTROL_SIZE) + 1),
+        false => ("MSI", MSI_ENABLE, 1 << (control >> 1 & 0b111)),
+    };
+    if u32::from(wanted) > offered {
+        return Err(io::Error::other(format!("{wanted} messages asked for, the function has {offered}")));
     }
     if !on {
-        bus.config_write(at, 2, control & !CONTROL_ENABLE);
+        bus.config_write(at, 2, control & !enable);
         return Ok(());
     }
-    let written = (control & !CONTROL_MASK_ALL) | CONTROL_ENABLE;
-    bus.config_write(at, 2, written);
-    has_stuck(bus, "MSI-X", at, written, CONTROL_ENABLE)
+    let used = wanted.max(1).next_power_of_two().trailing_zeros() << MSI_USED.trailing_zeros();
+    let settings = if is_msix { control & !CONTROL_MASK_ALL } else { control & !MSI_USED | used };
+    bus.config_write(at, 2, settings | enable);
+    has_stuck(bus, name, at, settings | enable, enable)
 }
 
 /// Fails if the enable bit that was written to the Message Control register at `at` is not read there. A function that is gone reads as ones.
