@@ -354,58 +354,74 @@ fn continue_out_of_a_switch_that_is_left_early() {
     });
 }
 
-/// Elements of 2 GiB and more: the product of index and stride would be beyond all addresses, and the sum with the address of the buffer below it again. [vulkan: robustBufferAccess]
+/// Arrays inside one another, so many and each of a stride, in a buffer: a store with a constant index into the outermost one, and a store and a load with an index that is read for each.
+fn arrays_inside_one_another(levels: usize, stride: u32, index: u32) -> Vec<u32> {
+    let strides: String = (1..levels).map(|level| format!("OpDecorate %a{level} ArrayStride {stride}\n")).collect();
+    let types: String = (1..levels).map(|level| format!("%a{level} = OpTypeArray %a{} %one\n", level - 1)).collect();
+    assemble(&format!(
+        "OpCapability Shader
+        OpMemoryModel Logical GLSL450
+        OpEntryPoint GLCompute %main \"main\" %huge %o
+        OpExecutionMode %main LocalSize 1 1 1
+        OpDecorate %a0 ArrayStride 4
+        {strides}
+        OpDecorate %elements ArrayStride {stride}
+        OpMemberDecorate %block 0 Offset 0
+        OpDecorate %block Block
+        OpDecorate %plain ArrayStride 4
+        OpMemberDecorate %output 0 Offset 0
+        OpDecorate %output Block
+        OpDecorate %huge DescriptorSet 0
+        OpDecorate %huge Binding 0
+        OpDecorate %o DescriptorSet 0
+        OpDecorate %o Binding 1
+        %void = OpTypeVoid
+        %function = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %zero = OpConstant %uint 0
+        %one = OpConstant %uint 1
+        %count = OpConstant %uint {count}
+        %index = OpConstant %uint {index}
+        %a0 = OpTypeArray %uint %count
+        {types}
+        %elements = OpTypeRuntimeArray %a{outermost}
+        %block = OpTypeStruct %elements
+        %plain = OpTypeRuntimeArray %uint
+        %output = OpTypeStruct %plain
+        %pointer_block = OpTypePointer StorageBuffer %block
+        %pointer_output = OpTypePointer StorageBuffer %output
+        %pointer = OpTypePointer StorageBuffer %uint
+        %huge = OpVariable %pointer_block StorageBuffer
+        %o = OpVariable %pointer_output StorageBuffer
+        %main = OpFunction %void None %function
+        %label = OpLabel
+        %first = OpAccessChain %pointer %o %zero %zero
+        %read = OpLoad %uint %first
+        %known = OpAccessChain %pointer %huge %zero %index{zeros} %one
+        OpStore %known %one
+        %unknown = OpAccessChain %pointer %huge %zero{reads} %one
+        OpStore %unknown %one
+        %taken = OpLoad %uint %unknown
+        OpStore %first %taken
+        OpReturn
+        OpFunctionEnd",
+        count = stride / 4,
+        outermost = levels - 1,
+        zeros = " %zero".repeat(levels - 1),
+        reads = " %read".repeat(levels),
+    ))
+}
+
+/// Holds that no access of [`arrays_inside_one_another`] reaches a small buffer, whatever the sum of their steps. [vulkan: robustBufferAccess]
+fn leads_nowhere(levels: usize, stride: u32, index: u32) {
+    let module = arrays_inside_one_another(levels, stride, index);
+    let found = run(&module, [1, 1, 1], &[], &[u32s(&[7; 64]), u32s(&[index])]);
+    assert_eq!((as_u32(&found[0]), as_u32(&found[1])), (vec![7; 64], vec![0]), "{levels} {stride:#x} {index:#x}");
+}
+
+/// Elements of 2 GiB and more: the product of index and stride would be beyond all addresses, and the sum with the address of the buffer below it again.
 #[test]
 fn an_index_into_huge_elements_leads_nowhere_and_not_back_into_memory() {
-    let module = |stride: u32, index: u32| {
-        assemble(&format!(
-            "OpCapability Shader
-            OpMemoryModel Logical GLSL450
-            OpEntryPoint GLCompute %main \"main\" %huge %o
-            OpExecutionMode %main LocalSize 1 1 1
-            OpDecorate %words ArrayStride 4
-            OpDecorate %elements ArrayStride {stride}
-            OpMemberDecorate %block 0 Offset 0
-            OpDecorate %block Block
-            OpDecorate %plain ArrayStride 4
-            OpMemberDecorate %output 0 Offset 0
-            OpDecorate %output Block
-            OpDecorate %huge DescriptorSet 0
-            OpDecorate %huge Binding 0
-            OpDecorate %o DescriptorSet 0
-            OpDecorate %o Binding 1
-            %void = OpTypeVoid
-            %function = OpTypeFunction %void
-            %uint = OpTypeInt 32 0
-            %zero = OpConstant %uint 0
-            %one = OpConstant %uint 1
-            %count = OpConstant %uint {count}
-            %index = OpConstant %uint {index}
-            %words = OpTypeArray %uint %count
-            %elements = OpTypeRuntimeArray %words
-            %block = OpTypeStruct %elements
-            %plain = OpTypeRuntimeArray %uint
-            %output = OpTypeStruct %plain
-            %pointer_block = OpTypePointer StorageBuffer %block
-            %pointer_output = OpTypePointer StorageBuffer %output
-            %pointer = OpTypePointer StorageBuffer %uint
-            %huge = OpVariable %pointer_block StorageBuffer
-            %o = OpVariable %pointer_output StorageBuffer
-            %main = OpFunction %void None %function
-            %label = OpLabel
-            %first = OpAccessChain %pointer %o %zero %zero
-            %read = OpLoad %uint %first
-            %known = OpAccessChain %pointer %huge %zero %index %one
-            OpStore %known %one
-            %unknown = OpAccessChain %pointer %huge %zero %read %one
-            OpStore %unknown %one
-            %taken = OpLoad %uint %unknown
-            OpStore %first %taken
-            OpReturn
-            OpFunctionEnd",
-            count = stride / 4
-        ))
-    };
     for (stride, index) in [
         (1 << 31, 0xffff_ffff),
         (1 << 31, 0xc000_0000),
@@ -413,72 +429,16 @@ fn an_index_into_huge_elements_leads_nowhere_and_not_back_into_memory() {
         (0xffff_fff0, 0x8000_0001),
         (1 << 29, 0xffff_ffff),
     ] {
-        let found = run(&module(stride, index), [1, 1, 1], &[], &[u32s(&[7; 64]), u32s(&[index])]);
-        assert_eq!((as_u32(&found[0]), as_u32(&found[1])), (vec![7; 64], vec![0]), "{stride:#x} {index:#x}");
+        leads_nowhere(1, stride, index);
     }
 }
 
 /// Arrays of one element inside one another: each index leads by less than 2^62, and all together beyond all addresses.
 #[test]
 fn indices_into_many_arrays_inside_one_another_lead_nowhere_together() {
-    const STRIDE: u32 = (1 << 29) - 4;
-    let module = |levels: usize| {
-        let inner: String = (1..levels).map(|level| format!("OpDecorate %a{level} ArrayStride {STRIDE}\n")).collect();
-        let types: String =
-            (1..levels).map(|level| format!("%a{level} = OpTypeArray %a{} %one\n", level - 1)).collect();
-        let indices = " %read".repeat(levels);
-        let outermost = levels - 1;
-        assemble(&format!(
-            "OpCapability Shader
-            OpMemoryModel Logical GLSL450
-            OpEntryPoint GLCompute %main \"main\" %huge %o
-            OpExecutionMode %main LocalSize 1 1 1
-            OpDecorate %a0 ArrayStride 4
-            {inner}
-            OpDecorate %elements ArrayStride {STRIDE}
-            OpMemberDecorate %block 0 Offset 0
-            OpDecorate %block Block
-            OpDecorate %plain ArrayStride 4
-            OpMemberDecorate %output 0 Offset 0
-            OpDecorate %output Block
-            OpDecorate %huge DescriptorSet 0
-            OpDecorate %huge Binding 0
-            OpDecorate %o DescriptorSet 0
-            OpDecorate %o Binding 1
-            %void = OpTypeVoid
-            %function = OpTypeFunction %void
-            %uint = OpTypeInt 32 0
-            %zero = OpConstant %uint 0
-            %one = OpConstant %uint 1
-            %count = OpConstant %uint {count}
-            %a0 = OpTypeArray %uint %count
-            {types}
-            %elements = OpTypeRuntimeArray %a{outermost}
-            %block = OpTypeStruct %elements
-            %plain = OpTypeRuntimeArray %uint
-            %output = OpTypeStruct %plain
-            %pointer_block = OpTypePointer StorageBuffer %block
-            %pointer_output = OpTypePointer StorageBuffer %output
-            %pointer = OpTypePointer StorageBuffer %uint
-            %huge = OpVariable %pointer_block StorageBuffer
-            %o = OpVariable %pointer_output StorageBuffer
-            %main = OpFunction %void None %function
-            %label = OpLabel
-            %first = OpAccessChain %pointer %o %zero %zero
-            %read = OpLoad %uint %first
-            %far = OpAccessChain %pointer %huge %zero{indices} %one
-            OpStore %far %one
-            %taken = OpLoad %uint %far
-            OpStore %first %taken
-            OpReturn
-            OpFunctionEnd",
-            count = STRIDE / 4
-        ))
-    };
     for levels in [1, 2, 5, 9] {
         for index in [0xffff_ffff, 0x8000_0001] {
-            let found = run(&module(levels), [1, 1, 1], &[], &[u32s(&[7; 64]), u32s(&[index])]);
-            assert_eq!((as_u32(&found[0]), as_u32(&found[1])), (vec![7; 64], vec![0]), "{levels} levels, {index:#x}");
+            leads_nowhere(levels, (1 << 29) - 4, index);
         }
     }
 }
