@@ -60,6 +60,7 @@ pub(crate) fn id_of(descriptor: &OwnedFd) -> Result<DescriptorId, NTSTATUS> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nt::user_space::SO_PASSRIGHTS;
 
     fn is_readable(end: &OwnedFd) -> bool {
         let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -119,7 +120,8 @@ mod tests {
         let (mut known, mut len) = (0i32, 4 as libc::socklen_t);
         let number = other.as_raw_fd();
         // SAFETY: there is space for the four bytes of the answer.
-        let asked = unsafe { libc::getsockopt(number, libc::SOL_SOCKET, 83, (&raw mut known).cast(), &raw mut len) };
+        let asked =
+            unsafe { libc::getsockopt(number, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw mut known).cast(), &raw mut len) };
         let (_end, others) = Descriptor::new().unwrap();
         assert_eq!(send(&others), if asked == 0 { -1 } else { 1 });
     }

@@ -66,11 +66,12 @@ pub fn while_waiting<T>(told: Option<&dyn Waiting>, wait: impl FnOnce() -> T) ->
     wait()
 }
 
+/// Of the host's headers, from Linux 6.16 on: whether descriptors may be sent to a socket.
+pub const SO_PASSRIGHTS: libc::c_int = 83;
+
 /// Has the host let nobody send descriptors to a socket, nor to those that connect to it, if it can (from Linux 6.16 on): closing one may take as long as its file system or its
 /// peer likes, in whoever receives the message or closes the socket.
 pub fn refuse_descriptors(socket: impl AsFd) {
-    /// Of the host's headers.
-    const SO_PASSRIGHTS: libc::c_int = 83;
     let (number, no) = (socket.as_fd().as_raw_fd(), 0i32);
     let len = size_of_val(&no) as libc::socklen_t;
     // An older host passes them on: whoever receives makes the best of it.

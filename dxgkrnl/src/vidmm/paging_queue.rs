@@ -74,10 +74,10 @@ struct Owed {
 }
 
 impl Values {
-    fn note(&mut self, value: u64, packet: Option<PagingFence>, current: u64) {
-        (self.last, self.packet) = (value, packet);
+    fn note(&mut self, packet: Option<PagingFence>, current: u64) {
+        self.packet = packet;
         if self.owed.as_ref().is_none_or(|owed| owed.value <= current) {
-            self.owed = Some(Owed { value, packet, late: false });
+            self.owed = Some(Owed { value: self.last, packet, late: false });
         }
     }
 }
@@ -263,7 +263,7 @@ impl Memory {
         // Its command may run, also if this cannot be submitted now.
         values.last = value;
         self.submit()?;
-        values.note(value, self.paging.last(), queue.fence.current());
+        values.note(self.paging.last(), queue.fence.current());
         Ok(value)
     }
 
