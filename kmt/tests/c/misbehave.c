@@ -2,7 +2,7 @@
  * A program that says hello to a machine by the wire of remote/src/wire.rs, and then breaks a rule: half, kind, answer, descriptor, unused, argument, close, mark and
  * flood. The mode "version" says hello with the version of another release, "silent" and "rude" say none, "crowd" connects many times and says none until its
  * input ends, "twice" says hello on two connections, and "exec" becomes another program again and again and says hello each time. "descriptor" says so
- * where the host refuses to send it. The declarations that both ends must share are the second argument.
+ * where the host refuses to send it. The declarations that both ends must share are the second argument, the version of the wire is the third.
  */
 #include <assert.h>
 #include <errno.h>
@@ -15,10 +15,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Words of a message, and the version of the wire: see remote/src/wire.rs. */
-enum { WORDS = 12, VERSION = 4 };
+/* Words of a message: see remote/src/wire.rs. */
+enum { WORDS = 12 };
 
 static uint64_t mark = 0x1234567887654321ull;
+static uint64_t spoken;
 static int machine;
 
 static void send_words(const uint64_t *words, size_t bytes)
@@ -84,7 +85,7 @@ static void crowd(void)
 static void become_another(char **argv, uint64_t declarations)
 {
     unsigned long left = strtoul(argv[1] + 4, NULL, 0);
-    uint64_t word, kind = hello(VERSION, declarations, &word);
+    uint64_t word, kind = hello(spoken, declarations, &word);
     char mode[32];
 
     if (kind != 16 || left == 0) {
@@ -93,7 +94,7 @@ static void become_another(char **argv, uint64_t declarations)
         _exit(0);
     }
     snprintf(mode, sizeof(mode), "exec%lu", left - 1);
-    execl("/proc/self/exe", argv[0], mode, argv[2], (char *)NULL);
+    execl("/proc/self/exe", argv[0], mode, argv[2], argv[3], (char *)NULL);
 }
 
 static void send_descriptor(void)
@@ -123,11 +124,12 @@ int main(int argc, char **argv)
     uint64_t declarations;
     const char *mode;
 
-    assert(argc == 3);
+    assert(argc == 4);
     mode = argv[1];
     declarations = strtoull(argv[2], NULL, 0);
+    spoken = strtoull(argv[3], NULL, 0);
     if (strcmp(mode, "version") == 0) {
-        uint64_t kind = hello(VERSION + 1, declarations, &word);
+        uint64_t kind = hello(spoken + 1, declarations, &word);
         printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
         return 0;
     }
@@ -146,9 +148,9 @@ int main(int argc, char **argv)
     }
     if (strncmp(mode, "exec", 4) == 0)
         become_another(argv, declarations);
-    assert(hello(VERSION, declarations, &word) == 16);
+    assert(hello(spoken, declarations, &word) == 16);
     if (strcmp(mode, "twice") == 0) {
-        uint64_t kind = hello(VERSION, declarations, &word);
+        uint64_t kind = hello(spoken, declarations, &word);
         printf("%llu %llu\n", (unsigned long long)kind, (unsigned long long)word);
         return 0;
     }

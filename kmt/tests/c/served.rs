@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -13,9 +13,10 @@ use testbed::setup::{System, SystemOptions};
 use std::os::unix::process::ExitStatusExt;
 
 use remote::thunks::DECLARATIONS;
-use remote::wire::Refusal;
+use remote::wire::{Refusal, VERSION};
 use testbed::programs::Fault;
 
+use crate::compiler::Program;
 use crate::programs::{clean, program, text};
 
 /// A machine at a socket.
@@ -193,7 +194,7 @@ pub(crate) fn is_alone(test: &str) -> bool {
         return true;
     }
     let program = std::env::current_exe().expect("a test has a path");
-    let mut command = std::process::Command::new(program);
+    let mut command = Command::new(program);
     let output = command.args([test, "--exact", "--nocapture"]).env(ALONE, "1").output().expect("the test starts");
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
@@ -295,6 +296,13 @@ fn programs_that_are_killed_anywhere_leave_nothing_and_disturb_nobody() {
     assert!(left.iter().all(|event| matches!(event, Event::Left { .. })), "{events:?}");
 }
 
+/// The program that breaks a rule of the wire, which it is told with the declarations and the version that both ends share.
+fn misbehaving(program: &Program, mode: &str, served: &Served) -> Command {
+    let mut command = clean(program);
+    command.args([mode, &DECLARATIONS.to_string(), &VERSION.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+    command
+}
+
 #[test]
 fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is() {
     let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
@@ -308,8 +316,7 @@ fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is(
         ("close", Fault::Closed),
         ("mark", Fault::Closed),
     ] {
-        let mut command = clean(&misbehave);
-        command.args([mode, &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+        let mut command = misbehaving(&misbehave, mode, &served);
         let status = command.status().expect("a start");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "{mode}: {status}");
         let ended = |event: &Event| matches!(event, Event::Ended { why: told, .. } if *told == why);
@@ -326,8 +333,7 @@ fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is(
 fn a_program_can_send_a_machine_no_descriptor() {
     let Some(misbehave) = program("kmt/tests/c/misbehave.c") else { return };
     let served = Served::new("descriptor", PROGRAMS);
-    let mut command = clean(&misbehave);
-    command.args(["descriptor", &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+    let mut command = misbehaving(&misbehave, "descriptor", &served);
     let output = command.output().expect("a start");
     if output.status.success() {
         assert_eq!(text(&output.stdout), "refused by the host\n");
@@ -375,8 +381,7 @@ fn a_program_that_gives_the_machine_the_same_addresses_twice_is_killed() {
 fn a_program_that_floods_the_machine_is_ended_and_others_are_served_meanwhile() {
     let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
     let served = Served::new("flood", PROGRAMS);
-    let mut command = clean(&misbehave);
-    command.args(["flood", &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+    let mut command = misbehaving(&misbehave, "flood", &served);
     let mut flooding = command.spawn().expect("a start");
     let mut jobs = 0;
     let status = loop {
@@ -399,13 +404,11 @@ fn a_program_that_floods_the_machine_is_ended_and_others_are_served_meanwhile() 
 fn who_is_not_served_is_told_why() {
     let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
     let served = Served::new("version", PROGRAMS);
-    let mut command = clean(&misbehave);
-    command.args(["version", &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+    let mut command = misbehaving(&misbehave, "version", &served);
     let output = command.output().expect("a start");
     assert_eq!(text(&output.stdout), format!("17 {}\n", Refusal::Version as u64));
     for (count, mode) in (1..).zip(["rude", "silent"]) {
-        let mut command = clean(&misbehave);
-        command.args([mode, &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+        let mut command = misbehaving(&misbehave, mode, &served);
         let output = command.output().expect("a start");
         assert_eq!(text(&output.stdout), format!("17 {}\n", Refusal::NoHello as u64), "{mode}");
         // The machine notes it right after it has told the program.
@@ -430,8 +433,7 @@ fn a_process_takes_one_place_and_those_who_say_nothing_take_none() {
     let (Some(misbehave), Some(program)) = (program("kmt/tests/c/misbehave.c"), program(SUBMISSIONS)) else { return };
     let served = Served::new("places", 2);
     let command = |mode: &str| {
-        let mut command = clean(&misbehave);
-        command.args([mode, &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+        let mut command = misbehaving(&misbehave, mode, &served);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command
     };
@@ -450,8 +452,7 @@ fn a_process_takes_one_place_and_those_who_say_nothing_take_none() {
 fn a_program_that_becomes_another_one_is_served_again() {
     let Some(misbehave) = program("kmt/tests/c/misbehave.c") else { return };
     let served = Served::new("exec", PROGRAMS);
-    let mut command = clean(&misbehave);
-    command.args(["exec2", &DECLARATIONS.to_string()]).env("CAMPANILE_MACHINE", &served.socket);
+    let mut command = misbehaving(&misbehave, "exec2", &served);
     assert_eq!(text(&command.output().expect("a start").stdout), "16 0\n");
     let came = || served.events().iter().filter(|event| matches!(event, Event::Connected { .. })).count();
     // The machine welcomes a program before it tells of it.
