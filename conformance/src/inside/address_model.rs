@@ -390,7 +390,9 @@ impl<'s> World<'s> {
                 *shown = Shown::Nothing;
             }
         }
-        granted(self.rig.destroy_allocation(handle), "destroying an allocation")?;
+        // Without the flag its pages may be there for a while after the call. [d3dukmdt: D3DDDICB_DESTROYALLOCATION2FLAGS]
+        let synchronous = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_SynchronousDestroy(true);
+        granted(self.rig.destroy_allocation_with(handle, synchronous), "destroying an allocation")?;
         // Ranges that were only made for a mapping went with it, and are somebody else's from now on.
         let empty = |shown: &Vec<Shown>| shown.iter().all(|page| *page == Shown::Nothing);
         let (mut kept, empty): (BTreeMap<_, _>, BTreeMap<_, _>) =
