@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs, thread};
 
-use answers::{BROKEN_ANSWERS, CAPS, MEMORY, OBJECTS};
+use answers::{BROKEN_ANSWERS, CAPS, ENTRY, MEMORY, OBJECTS};
 use device_memory::MEMORY_MISTAKES;
 use interrupts::{LATE, UNUSABLE, WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
 use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
@@ -565,7 +565,7 @@ fn pool_that_is_left_or_written_beside_has_the_callers_of_the_function_that_aske
 
 #[test]
 fn a_driver_that_does_not_start_is_told_why_with_the_page() {
-    some_at_a_time(&[REFUSED, UNUSABLE, CAPS, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {
+    some_at_a_time(&[REFUSED, UNUSABLE, CAPS, ENTRY, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {
         let Some(toy) = Toy::new(name, old, new) else { return };
         // Answers that are left out in part are told apart from zeros with special pool.
         let output = toy.command("run", &["--driver-limit", "2", "--special-pool"]);

@@ -70,12 +70,19 @@ pub enum LoadError {
     NotRegistered,
     /// DxgkInitialize was called with another driver object, or twice.
     WrongDriverObject,
+    /// DxgkInitialize was called with NULL as this parameter.
+    NullArgument(&'static str),
     /// `Version` of the table is none of WDDM 2.0 to 3.2.
     Version(u32),
     /// A slot of the base block is NULL.
     MissingSlot(&'static str),
-    /// A slot that must be NULL is filled.
-    ForbiddenSlot(&'static str),
+    /// A slot that must be NULL is filled, in a table with this `Version`.
+    ForbiddenSlot {
+        /// The slot.
+        slot: &'static str,
+        /// `Version` of the table.
+        version: u32,
+    },
     /// The machine stopped while the driver was loading, or before.
     Stopped(Option<Bugcheck>),
 }
@@ -86,8 +93,8 @@ impl LoadError {
         match self {
             Self::Entry(status) => *status,
             Self::Image(_) => STATUS_INVALID_IMAGE_FORMAT,
-            Self::NotRegistered | Self::WrongDriverObject => STATUS_INVALID_PARAMETER,
-            Self::Version(_) | Self::MissingSlot(_) | Self::ForbiddenSlot(_) => STATUS_REVISION_MISMATCH,
+            Self::NotRegistered | Self::WrongDriverObject | Self::NullArgument(_) => STATUS_INVALID_PARAMETER,
+            Self::Version(_) | Self::MissingSlot(_) | Self::ForbiddenSlot { .. } => STATUS_REVISION_MISMATCH,
             Self::Stopped(_) => STATUS_DEVICE_REMOVED,
         }
     }
@@ -102,11 +109,11 @@ impl LoadError {
             }
             Self::Image(_) => "docs/porting.md#your-driver-in-c-with-your-own-function",
             Self::Entry(_) => "docs/porting.md#from-starts-to-passes",
-            Self::NotRegistered | Self::WrongDriverObject => {
+            Self::NotRegistered | Self::WrongDriverObject | Self::NullArgument(_) => {
                 "dispmprt: DxgkInitialize; docs/porting.md#what-your-driver-finds"
             }
             Self::Version(_) => "docs/porting.md#what-your-driver-finds",
-            Self::MissingSlot(_) | Self::ForbiddenSlot(_) => {
+            Self::MissingSlot(_) | Self::ForbiddenSlot { .. } => {
                 "dispmprt: DRIVER_INITIALIZATION_DATA; docs/porting.md#what-a-small-driver-must-carry-out"
             }
             Self::Stopped(_) => "docs/bug-checks.md",
@@ -123,6 +130,7 @@ impl fmt::Display for LoadError {
             Self::WrongDriverObject => {
                 f.write_str("DxgkInitialize was not called once with the driver object of DriverEntry")
             }
+            Self::NullArgument(parameter) => write!(f, "DxgkInitialize was called with NULL as {parameter}"),
             Self::Version(version) => write!(
                 f,
                 "interface version 0x{version:x} ({}) in the DDI table: drivers of WDDM 2.0 to 3.2 are played here, of the versions of the final kits{}",
@@ -130,7 +138,11 @@ impl fmt::Display for LoadError {
                 if *version < OLDEST { "; an older one has no GPU virtual addresses" } else { "" }
             ),
             Self::MissingSlot(slot) => write!(f, "{slot} is NULL; every slot of the base block must be filled"),
-            Self::ForbiddenSlot(slot) => write!(f, "{slot} must be NULL"),
+            Self::ForbiddenSlot { slot, version } => write!(
+                f,
+                "{slot} must be NULL, and is not in the table, whose Version is 0x{version:x} ({}): a table that is shorter than its Version says is read beyond its end",
+                model_of(*version)
+            ),
             Self::Stopped(Some(bugcheck)) => write!(f, "the machine stopped: {bugcheck}"),
             Self::Stopped(None) => f.write_str("the machine has stopped"),
         }?;
@@ -235,7 +247,7 @@ pub(crate) fn check_table(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), Load
         return Err(LoadError::MissingSlot(missing));
     }
     match RETIRED.into_iter().find(|name| is_filled(table, name)) {
-        Some(filled) => Err(LoadError::ForbiddenSlot(filled)),
+        Some(slot) => Err(LoadError::ForbiddenSlot { slot, version: table.Version }),
         None => Ok(()),
     }
 }
@@ -277,8 +289,10 @@ unsafe extern "win64" fn dxgk_initialize(
     registry_path: *mut UNICODE_STRING,
     data: *mut DRIVER_INITIALIZATION_DATA,
 ) -> NTSTATUS {
-    if data.is_null() || registry_path.is_null() {
-        return STATUS_INVALID_PARAMETER;
+    let null = [("RegistryPath", registry_path.is_null()), ("DriverInitializationData", data.is_null())];
+    if let Some((parameter, _)) = null.into_iter().find(|(_, is_null)| *is_null) {
+        let read = Err(LoadError::NullArgument(parameter));
+        return driver_call::on_host_stack(|| register(driver_object, read)).into();
     }
     let read = good("DxgkInitialize", driver_call::on_host_stack(|| read_table(data)));
     // SAFETY: numbers and an address, which any bytes are.

@@ -281,6 +281,13 @@ start_errors! {
     McdmQuery(query: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "the driver of a compute-only adapter answered QueryAdapterInfo({}), which it must refuse [mcdm-implementation-guidelines]", query;
     /// No segments, or too many.
     SegmentCount(count: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "NbSegment of DXGK_QUERYSEGMENTOUT4 is {}; 1 to 31 are allowed", count;
+    /// The number of segments is another where they are described.
+    SegmentCounts {
+        /// The answer without descriptors.
+        first: u32,
+        /// The answer with them.
+        second: u32,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "NbSegment of DXGK_QUERYSEGMENTOUT4 is {} where only the number is asked for, and {} where the descriptors are: both answers must be the same", first, second;
     /// A segment breaks a rule.
     Segment {
         /// 1-based identifier.
@@ -382,7 +389,9 @@ impl StartError {
             Self::PhysicalAdapterCaps(_) => "d3dkmddi: DXGK_PHYSICALADAPTERCAPS",
             Self::PageTables(_) => "d3dkmddi: DXGK_GPUMMUCAPS",
             Self::RootPageTableSize { .. } => "d3dkmddi: DXGKDDI_GETROOTPAGETABLESIZE",
-            Self::SegmentCount(_) | Self::PagingBufferSegment(_) => "d3dkmddi: DXGK_QUERYSEGMENTOUT4",
+            Self::SegmentCount(_) | Self::SegmentCounts { .. } | Self::PagingBufferSegment(_) => {
+                "d3dkmddi: DXGK_QUERYSEGMENTOUT4"
+            }
             Self::Segment { .. } => "d3dkmddi: DXGK_SEGMENTDESCRIPTOR4",
             Self::DmaBufferSegmentSet { .. } => "d3dkmddi: DXGK_CONTEXTINFO",
             Self::CpuHostApertureNotLast(_) | Self::CpuHostApertureCpuVisible(_) => "d3dkmddi: DXGK_SEGMENTFLAGS",

@@ -19,8 +19,17 @@ use wddm_ddi::types::{BOOLEAN, HANDLE, LUID, NTSTATUS};
 
 /// A started driver of this version, whose table `change` has changed. Time is moved by hand.
 fn started(version: &'static InterfaceVersion, change: fn(&mut DRIVER_INITIALIZATION_DATA)) -> (Bench, LUID) {
+    started_with(version, change, offers_scheduling)
+}
+
+/// As [`started`], with what the driver does in DxgkDdiStartDevice.
+fn started_with(
+    version: &'static InterfaceVersion,
+    change: fn(&mut DRIVER_INITIALIZATION_DATA),
+    in_start: fn(&mut Adapter),
+) -> (Bench, LUID) {
     let config = MachineConfig { ram: 64 << 20, clock: Clock::manual(), ..MachineConfig::default() };
-    let mutant = Mutant { version, table: change, in_start: offers_scheduling, ..SOUND };
+    let mutant = Mutant { version, table: change, in_start, ..SOUND };
     let bench = Bench::with_config(mutant, config).unwrap_or_else(|error| panic!("{}: {error}", version.name));
     bench.machine.set_user_mode_driver(bench.driver, "minimal_umd.dll").unwrap();
     let luid = bench.start().unwrap_or_else(|error| panic!("{}: {error}", version.name));
@@ -29,12 +38,16 @@ fn started(version: &'static InterfaceVersion, change: fn(&mut DRIVER_INITIALIZA
 
 /// A driver of WDDM 2.9 to 3.1 says by a callback that it supports hardware scheduling; one of 3.2 has its feature interface for it, and one of 2.7 or 2.8 its entry points.
 fn offers_scheduling(adapter: &mut Adapter) {
+    offers(adapter, DXGK_FEATURE_SUPPORT_STABLE, STATUS_SUCCESS);
+}
+
+fn offers(adapter: &mut Adapter, state: u32, expected: NTSTATUS) {
     let Some(offer) = adapter.interface.DxgkCbQueryFeatureSupport else { return };
     let mut args = DXGKARGCB_QUERYFEATURESUPPORT::zeroed();
     (args.DeviceHandle, args.FeatureId, args.DriverSupportState) =
-        (adapter.handle, DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH, DXGK_FEATURE_SUPPORT_STABLE);
+        (adapter.handle, DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH, state);
     // SAFETY: the argument lives across the call.
-    assert!(unsafe { offer(&raw mut args) }.is_success());
+    assert_eq!(unsafe { offer(&raw mut args) }, expected);
 }
 
 /// Versions whose drivers may have hardware queues.
@@ -87,6 +100,30 @@ fn a_driver_of_an_older_version_has_none_whatever_its_table_holds() {
 }
 
 /// What WDDM 3.2 brought is refused to a queue of an older driver, which would not know what to do about it.
+/// [d3dkmddi: DXGKARGCB_QUERYFEATURESUPPORT]
+#[test]
+fn a_driver_that_does_not_offer_its_queues_has_none_and_the_log_says_why() {
+    let by_callback = |version: &InterfaceVersion| {
+        (DXGKDDI_INTERFACE_VERSION_WDDM2_9..DXGKDDI_INTERFACE_VERSION_WDDM3_2).contains(&version.version)
+    };
+    let (never, off): (fn(&mut Adapter), fn(&mut Adapter)) = (|_| (), |adapter| offers(adapter, 0, STATUS_SUCCESS));
+    let wrong = |adapter: &mut Adapter| offers(adapter, 77, STATUS_INVALID_PARAMETER);
+    for version in INTERFACE_VERSIONS.iter().filter(|version| by_callback(version)) {
+        for (in_start, told) in [
+            (never, "a driver offers it by DxgkCbQueryFeatureSupport"),
+            (off, "with DriverSupportState 0, and only 2 and 3 offer it"),
+            (wrong, "DriverSupportState is 77, and 0 to 3 are allowed"),
+        ] {
+            let (bench, luid) = started_with(version, |_| (), in_start);
+            assert!(open(&bench, luid).is_err(), "{}: {told}", version.name);
+            let log = bench.machine.debug_log();
+            assert!(log.iter().any(|line| line.to_string().contains(told)), "{}: {told}: {log:?}", version.name);
+            bench.machine.remove(luid).unwrap();
+            bench.machine.unload(bench.driver).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_queue_of_an_older_version_takes_no_submissions_from_user_mode_and_its_adapter_has_no_native_fences() {
     for version in scheduling().filter(|version| version.version < DXGKDDI_INTERFACE_VERSION_WDDM3_2) {

@@ -215,7 +215,7 @@ fn each_ddi_that_must_not_be_there_is_named_when_it_is_filled() {
     for name in ddis(PROHIBITED) {
         match with_flipped(&name) {
             // Slots that belong to no driver at all are looked at by DxgkInitialize.
-            Err(LoadError::ForbiddenSlot(slot)) => {
+            Err(LoadError::ForbiddenSlot { slot, .. }) => {
                 assert!(
                     ["DxgkDdiSubmitRender", "DxgkDdiSetPowerPState"].contains(&slot) && slot == name,
                     "{name}: {slot}"

@@ -95,7 +95,7 @@ fn a_table_of_another_version_or_with_a_hole_in_the_base_block_is_not_registered
     let error = load_error(Mutant { table: |table| table.DxgkDdiUnload = None, ..SOUND });
     assert_eq!(error, LoadError::MissingSlot("DxgkDdiUnload"));
     let error = load_error(Mutant { table: |table| table.Reserved4 = Some(filled), ..SOUND });
-    assert_eq!(error, LoadError::ForbiddenSlot("Reserved4"));
+    assert!(matches!(error, LoadError::ForbiddenSlot { slot: "Reserved4", .. }), "{error}");
 }
 
 unsafe extern "win64" fn filled() {}
@@ -318,6 +318,9 @@ fn segments_that_contradict_themselves_are_refused() {
     assert_eq!(reason(|[_, vram]| vram.u.CpuTranslatedAddress.QuadPart = 4096).0, 2);
     assert_eq!(reason(|[_, vram]| vram.Flags = DXGK_SEGMENTFLAGS::new().with_Aperture(true)).0, 2);
     assert_eq!(refused(Mutant { segment_out: |out| out.NbSegment = 0, ..SOUND }), StartError::SegmentCount(0));
+    let more = |out: &mut DXGK_QUERYSEGMENTOUT4| out.NbSegment += u32::from(!out.pSegmentDescriptor.is_null());
+    let counts = StartError::SegmentCounts { first: 2, second: 3 };
+    assert_eq!(refused(Mutant { segment_out: more, ..SOUND }), counts);
 }
 
 #[test]

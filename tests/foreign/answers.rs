@@ -76,6 +76,34 @@ pub(crate) const CAPS: &[Refused] = &[
     ),
 ];
 
+/// DriverEntry and its call of DxgkInitialize.
+pub(crate) const ENTRY: &[Refused] = &[
+    (
+        "no-registry-path",
+        "return DxgkInitialize(DriverObject, RegistryPath, &data);",
+        "return DxgkInitialize(DriverObject, NULL, &data);",
+        &["DxgkInitialize was called with NULL as RegistryPath", "[dispmprt: DxgkInitialize"],
+    ),
+    (
+        "no-table",
+        "return DxgkInitialize(DriverObject, RegistryPath, &data);",
+        "return DxgkInitialize(DriverObject, RegistryPath, NULL);",
+        &["DxgkInitialize was called with NULL as DriverInitializationData", "[dispmprt: DxgkInitialize"],
+    ),
+    (
+        "entry-without-memory",
+        "return DxgkInitialize(DriverObject, RegistryPath, &data);",
+        "return STATUS_NO_MEMORY;",
+        &["DriverEntry failed with STATUS_NO_MEMORY", "The driver answered so, for a reason of its own"],
+    ),
+    (
+        "retired-slot",
+        "data.DxgkDdiUnload = unload;",
+        "data.DxgkDdiUnload = unload;\n    data.Reserved4 = (VOID *)unload;",
+        &["Reserved4 must be NULL", "whose Version is 0x", "a table that is shorter than its Version says"],
+    ),
+];
+
 /// Segments and page tables.
 pub(crate) const MEMORY: &[Refused] = &[
     (
@@ -83,6 +111,14 @@ pub(crate) const MEMORY: &[Refused] = &[
         "out->NbSegment = 2;",
         "out->NbSegment = 0;",
         &["NbSegment of DXGK_QUERYSEGMENTOUT4 is 0", "[d3dkmddi: DXGK_QUERYSEGMENTOUT4]"],
+    ),
+    (
+        "more-segments-than-said",
+        "out->NbSegment = 2;",
+        "out->NbSegment = out->pSegmentDescriptor ? 3 : 2;",
+        &[
+            "NbSegment of DXGK_QUERYSEGMENTOUT4 is 2 where only the number is asked for, and 3 where the descriptors are",
+        ],
     ),
     (
         "paging-buffer-in-no-segment",

@@ -290,7 +290,7 @@ impl Adapter {
         self.check_guard(&descriptors.memory, NAME, "pSegmentDescriptor");
         asked.map_err(refused)?;
         if out.NbSegment != count {
-            return Err(StartError::SegmentCount(out.NbSegment));
+            return Err(StartError::SegmentCounts { first: count, second: out.NbSegment });
         }
         // Whoever makes the array zeros before it is filled, or part of it, breaks no rule.
         let is_touched = |gap: &mut [u8]| gap.iter().any(|byte| ![PATTERN, 0].contains(byte));

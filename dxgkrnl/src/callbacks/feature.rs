@@ -2,12 +2,13 @@
 //! Services and features that a driver asks for.
 
 use wddm_ddi::km::*;
+use wddm_ddi::kmt::{DXGK_FEATURE_SUPPORT_ALWAYS_OFF, DXGK_FEATURE_SUPPORT_ALWAYS_ON};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use crate::config::FeaturePolicy;
 
-use super::{Level, answer, argument, named_adapter, no_reference, on_adapter, on_driver};
+use super::{Level, answer, argument, invalid, named_adapter, no_reference, on_adapter, on_driver};
 
 /// Version 1 of every feature is what the system knows.
 const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;
@@ -148,6 +149,13 @@ pub(super) unsafe extern "win64" fn query_feature_support(args: *mut DXGKARGCB_Q
         // SAFETY: numbers and a handle, which any bytes are.
         let mut asked = unsafe { argument(NAME, args) }?;
         let adapter = named_adapter(NAME, driver, asked.DeviceHandle)?;
+        if asked.DriverSupportState > DXGK_FEATURE_SUPPORT_ALWAYS_ON {
+            let why = format!(
+                "DriverSupportState is {}, and {DXGK_FEATURE_SUPPORT_ALWAYS_OFF} to {DXGK_FEATURE_SUPPORT_ALWAYS_ON} are allowed",
+                asked.DriverSupportState
+            );
+            return Ok(invalid(NAME, driver.verifier(), why));
+        }
         asked.Enabled = u8::from(adapter.offer_feature(asked.FeatureId, asked.DriverSupportState));
         // SAFETY: the structure was read from there.
         unsafe { answer(NAME, args, asked) }?;

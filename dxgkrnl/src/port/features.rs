@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::kmt::DXGK_FEATURE_SUPPORT_STABLE;
+use wddm_ddi::kmt::{DXGK_FEATURE_SUPPORT_ALWAYS_ON, DXGK_FEATURE_SUPPORT_STABLE};
 use wddm_ddi::types::*;
 
 use super::Port;
@@ -104,12 +104,35 @@ impl Port {
 
     /// All features that this system knows how to use.
     pub(crate) fn negotiate(&self) -> EnabledFeatures {
+        let hardware_scheduling = self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH).enabled;
+        if !hardware_scheduling {
+            self.explain_packets();
+        }
         EnabledFeatures {
-            hardware_scheduling: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH).enabled,
+            hardware_scheduling,
             native_fence: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE).enabled,
             user_mode_submission: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION).enabled,
             kernel_mode_testing: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING).enabled,
         }
+    }
+
+    /// The log says why a driver with the functions of hardware queues has none of them.
+    fn explain_packets(&self) {
+        let allowed = system_side(self.policy(), DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH).is_some_and(|side| side.allowed);
+        if !allowed || !has_hardware_scheduling(self.miniport.table()) {
+            return;
+        }
+        let offered = lock(&self.features.legacy).get(&DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH.0).copied();
+        let why = match (self.feature_interface(), offered) {
+            (Some(_), _) => "QueryFeatureSupport of the driver's DXGKDDI_FEATURE_INTERFACE does not say that it is supported".to_owned(),
+            (None, Some(state)) => format!(
+                "the driver called DxgkCbQueryFeatureSupport with DriverSupportState {state}, and only {DXGK_FEATURE_SUPPORT_STABLE} and {DXGK_FEATURE_SUPPORT_ALWAYS_ON} offer it"
+            ),
+            (None, None) => "from WDDM 2.9 on a driver offers it by DxgkCbQueryFeatureSupport, or by DXGKDDI_FEATURE_INTERFACE from WDDM 3.2 on, and this one has not".to_owned(),
+        };
+        self.machine.verifier().log(format!(
+            "DXGK_FEATURE_HWSCH is not enabled, although the driver has the functions of hardware queues: {why} [d3dkmddi: DXGKARGCB_QUERYFEATURESUPPORT]"
+        ));
     }
 
     /// DxgkCbQueryFeatureSupport: the older way for a driver to offer a feature. It decides only for drivers without a feature

@@ -162,9 +162,25 @@ pub(crate) fn check_component(
     if !(0..DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_MAX.0).contains(&info.ComponentMapping.ComponentType.0) {
         return broken(format!("type {} does not exist", info.ComponentMapping.ComponentType.0));
     }
-    let providers = info.Providers.get(..info.ProviderCount as usize);
-    if providers.is_none_or(|providers| providers.iter().any(|provider| *provider >= count || *provider == index)) {
-        return broken("a provider is not another component of the adapter".to_owned());
+    let Some(providers) = info.Providers.get(..info.ProviderCount as usize) else {
+        return broken(format!("ProviderCount is {}, and Providers has {}", info.ProviderCount, info.Providers.len()));
+    };
+    if let Some(provider) = providers.iter().find(|provider| **provider >= count || **provider == index) {
+        return broken(format!(
+            "Providers has {provider}, which is not another of the {count} components of the adapter"
+        ));
+    }
+    if !info.ComponentName.contains(&0) {
+        return broken(format!("no zero ends the {} bytes of ComponentName", info.ComponentName.len()));
+    }
+    const FLAGS: DXGK_POWER_COMPONENT_FLAGS = DXGK_POWER_COMPONENT_FLAGS::new()
+        .with_DriverCompletesFStateTransition(true)
+        .with_TransitionTo_F0_OnDx(true)
+        .with_NoDebounce(true)
+        .with_ActiveInD3(true);
+    let reserved = info.Flags.into_bits() & !FLAGS.into_bits();
+    if reserved != 0 {
+        return broken(format!("Flags has the reserved bits {reserved:#x}"));
     }
     let engine = info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
     let is_d3_transition =

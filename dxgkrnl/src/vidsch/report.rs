@@ -52,9 +52,9 @@ pub(crate) enum FaultTarget {
 impl fmt::Display for FaultTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Queue(handle) => write!(f, "hardware queue {handle:p}"),
-            Self::Context(handle) => write!(f, "hardware context {handle:p}"),
-            Self::Process(handle) => write!(f, "process {handle:p}"),
+            Self::Queue(handle) => write!(f, "hardware queue {:p}", *handle),
+            Self::Context(handle) => write!(f, "hardware context {:p}", *handle),
+            Self::Process(handle) => write!(f, "process {:p}", *handle),
         }
     }
 }

@@ -273,7 +273,8 @@ fn every_error_of_loading_and_starting_names_a_page() {
         LoadError::WrongDriverObject,
         LoadError::Version(0x5023),
         LoadError::MissingSlot("DxgkDdiAddDevice"),
-        LoadError::ForbiddenSlot("DxgkDdiRecommendFunctionalVidPn"),
+        LoadError::NullArgument("RegistryPath"),
+        LoadError::ForbiddenSlot { slot: "DxgkDdiRecommendFunctionalVidPn", version: 0x5023 },
         LoadError::Stopped(Some(Bugcheck::fatal("a rule"))),
         LoadError::Stopped(None),
     ] {

@@ -118,7 +118,7 @@ impl std::error::Error for SetupError {}
 fn exhausted(cause: &str) -> Option<String> {
     let number = cause.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
     let memory = ["STATUS_NO_MEMORY", "STATUS_INSUFFICIENT_RESOURCES"].iter().any(|status| cause.contains(status));
-    if memory && number.is_none() && cause.contains("DxgkDdi") {
+    if memory && number.is_none() && ["DxgkDdi", "DriverEntry"].iter().any(|called| cause.contains(called)) {
         return Some(
             "The driver answered so, for a reason of its own or because a service gave it no memory, which `--log` shows; where the host is short of memory, end \
              programs, or try `--device-variant vram=64M`"
