@@ -168,7 +168,7 @@ const INSPECTION: Duration = Duration::from_secs(10);
 
 /// What is left of a case that did not end: the bug check that timeouts led to, and what stands still. The clock of its machine, which only the case moves, goes on for a
 /// while, for a driver whose packets never complete is found by timeouts. Nobody waits for long: what the case waits for may stop whoever looks at it, too.
-fn standing(machine: &Machine, luid: LUID) -> Standing {
+fn standing(machine: &Machine, luid: Option<LUID>) -> Standing {
     let calls = machine.slow_calls();
     let (sender, receiver) = mpsc::channel();
     let looked_at = machine.clone();
@@ -178,13 +178,17 @@ fn standing(machine: &Machine, luid: LUID) -> Standing {
             looked_at.advance(10 * POLL_INTERVAL);
             std::thread::sleep(POLL_INTERVAL);
         }
-        let _ = sender.send((looked_at.inspect(luid).map(|tree| tree.to_string()), looked_at.standing_work(luid)));
+        let tree = luid.and_then(|luid| looked_at.inspect(luid)).map(|tree| tree.to_string());
+        let _ = sender.send((tree, luid.map(|luid| looked_at.standing_work(luid)).unwrap_or_default()));
     };
     let started = std::thread::Builder::new().name("standing".to_owned()).spawn(look);
     let (tree, work) = started.ok().and_then(|_| receiver.recv_timeout(INSPECTION).ok()).unwrap_or_default();
     let waits = calls.into_iter().chain(work).collect();
     Standing { bugcheck: machine.bugcheck(), waits, state: with_log(tree, &machine.debug_log()) }
 }
+
+/// Where a case that did not end stands whose machine was not built yet.
+const UNBUILT: &str = "it waits for its GPU to be attached: a server of one client at a time answers when the machine before is gone, which that of a case that did not end is not";
 
 /// The machine of a case that did not end, as it was found then.
 #[derive(Default)]
@@ -199,7 +203,9 @@ struct Standing {
 
 /// Message of a case's thread to the one that waits for it.
 enum Told {
-    /// The machine of the case is there.
+    /// The machine of the case is there, without an adapter so far.
+    Built(Machine),
+    /// Its adapter has started.
     Booted(Machine, LUID),
     /// What the case found; its process has still to end.
     Found(String),
@@ -214,7 +220,7 @@ fn listen(
     end: Instant,
     limit: Duration,
 ) -> (Result<Counted, Ended>, bool) {
-    let (mut found, mut booted) = (None, None);
+    let (mut found, mut built) = (None, None);
     loop {
         let text = match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(Told::Outcome(outcome)) => return (outcome, true),
@@ -222,8 +228,12 @@ fn listen(
                 found = Some(text);
                 continue;
             }
+            Ok(Told::Built(machine)) => {
+                built = Some((machine, None));
+                continue;
+            }
             Ok(Told::Booted(machine, luid)) => {
-                booted = Some((machine, luid));
+                built = Some((machine, Some(luid)));
                 continue;
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -234,8 +244,10 @@ fn listen(
         };
         // What the case found explains more than that its end was not the last.
         let mut text = found.map_or_else(|| text.clone(), |found| format!("{found}; then it {text}"));
-        let Standing { bugcheck, waits, state } =
-            booted.map_or_else(Standing::default, |(machine, luid)| standing(&machine, luid));
+        let Standing { bugcheck, waits, state } = match built {
+            Some((machine, luid)) => standing(&machine, luid),
+            None => Standing { waits: vec![UNBUILT.to_owned()], ..Standing::default() },
+        };
         for wait in waits {
             text = format!("{text}; {wait}");
         }
@@ -311,13 +323,13 @@ fn boot_and_run(
     if let (Boot::Shared, false) = (case.boot, elsewhere) {
         let mut system = match take_shared(machine) {
             Some(system) => system,
-            None => boot(&options, machine)?,
+            None => boot(&options, machine, told)?,
         };
         let counted = in_process(case, &mut system, told)?;
         shared().push((machine.clone(), system));
         return Ok(counted);
     }
-    let mut system = boot(&options, machine)?;
+    let mut system = boot(&options, machine, told)?;
     let remains = system.machine().remains();
     let outcome = in_process(case, &mut system, told);
     // What the case found explains more than what it leaves behind.
@@ -340,8 +352,8 @@ fn is_all_gone(remains: &Remains) -> bool {
 }
 
 /// A system whose GPUs have the faults of the command line from its start on.
-fn boot(options: &SystemOptions, machine: &MachineOptions) -> Result<System, SetupError> {
-    let system = System::boot(options)?;
+fn boot(options: &SystemOptions, machine: &MachineOptions, told: &Sender<Told>) -> Result<System, SetupError> {
+    let system = System::boot_seen(options, |machine| _ = told.send(Told::Built(machine.clone())))?;
     for fault in &machine.faults {
         fault.arm(system.faulty_gpu()?.faults(), seed::get());
     }

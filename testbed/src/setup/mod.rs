@@ -129,6 +129,14 @@ impl System {
     /// # Errors
     /// A part refused; the message names the part, its reason and what to do.
     pub fn boot(options: &SystemOptions) -> Result<Self, SetupError> {
+        Self::boot_seen(options, |_| ())
+    }
+
+    /// As [`System::boot`]; `seen` is given the machine before a driver runs on it.
+    ///
+    /// # Errors
+    /// As [`System::boot`].
+    pub fn boot_seen(options: &SystemOptions, seen: impl FnOnce(&Machine)) -> Result<Self, SetupError> {
         let image = read_drivers()?;
         let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
         let mut wanted: Vec<&AdapterOptions> = [&first].into_iter().chain(&options.others).collect();
@@ -174,6 +182,7 @@ impl System {
         };
         let machine =
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
+        seen(&machine);
         let heard = machine.clone();
         let started = || {
             let parts = boards.into_iter().map(|(functions, slot)| Part::plug_in(&machine, functions, slot));
