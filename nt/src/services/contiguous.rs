@@ -286,7 +286,10 @@ mod tests {
             for protection in [0, 0x02, 0x604, 0x10, 0x20] {
                 assert!(mm_allocate_contiguous_node_memory(PAGE, 0, u64::MAX, 0, protection, 0).is_null());
                 let told = driver.verifier().log_lines().pop().expect("a line");
-                assert!(told.contains(&format!("Protect is {protection:#x}, and expected is PAGE_READWRITE")), "{told}");
+                assert!(
+                    told.contains(&format!("Protect is {protection:#x}, and expected is PAGE_READWRITE")),
+                    "{told}"
+                );
             }
             assert!(mm_allocate_contiguous_specify_cache_node(PAGE, 1 << 40, u64::MAX, 0, 1, 0).is_null());
             let memory = mm_allocate_contiguous_node_memory(3 * PAGE, 0, u64::MAX, 4 * PAGE_SIZE, 0x204, 0x8000_0000);
