@@ -35,7 +35,7 @@ use interrupts::{LATE, UNUSABLE, WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
 use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
 use power::{BROKEN_POWER, WITH_COMPONENT};
 use queues::{BROKEN_QUEUES, WITH_QUEUES};
-use resets::BROKEN_RESETS;
+use resets::{BROKEN_RESETS, STOPS_ANYWHERE};
 use serde_json::Value;
 use toy::{Function, build};
 
@@ -189,6 +189,20 @@ fn the_driver_in_c_passes_every_case_for_any_driver_and_the_others_are_skipped_w
     assert_eq!((&others["failed"], &others["passed"]), (&0.into(), &0.into()), "{others}");
     let cases = others["cases"].as_array().expect("cases");
     assert!(!cases.is_empty() && cases.iter().all(|case| case["reason"].is_string()), "{others}");
+}
+
+/// Work that lets itself be preempted is no timeout, so that its commands may go on for ever. [timeout-detection-and-recovery]
+#[test]
+fn a_gpu_that_stops_commands_anywhere_passes_and_the_cases_of_commands_that_hang_are_skipped_with_its_granularity() {
+    let Some(toy) = Toy::with_changes("stops-anywhere", STOPS_ANYWHERE) else { return };
+    let report = toy.cases("AnyDriver.");
+    assert_eq!(report["failed"], 0, "{report}");
+    let cases = report["cases"].as_array().expect("cases");
+    let finer = cases.iter().filter(|case| {
+        case["reason"].as_str().is_some_and(|reason| reason.contains("ComputePreemptionGranularity is 500"))
+    });
+    let names: Vec<_> = finer.filter_map(|case| case["name"].as_str()?.rsplit('.').next()).collect();
+    assert_eq!(names, ["HangCostsItsDevice", "ForcedTimeoutOfAnEngineEndsWhatHangs"], "{report}");
 }
 
 #[test]

@@ -65,8 +65,8 @@ pub(crate) struct Interrupts {
     woken: Condvar,
     interrupts: AtomicU64,
     unclaimed: AtomicU64,
-    /// Answers FALSE for messages in succession, up to the number that is told.
-    unclaimed_messages: AtomicU64,
+    /// Answers FALSE in succession for each message of each function, up to the number that is told.
+    unclaimed_messages: Mutex<[[u32; VECTORS as usize]; FUNCTIONS], Innermost>,
     dpcs: AtomicU64,
     notifications: [AtomicU64; NOTIFICATION_KINDS],
     legacy_evaluations: AtomicU64,
@@ -259,7 +259,7 @@ impl Interrupts {
                 let messages = pending >> (function * VECTORS) & ((1 << VECTORS) - 1);
                 if messages != 0 {
                     let claimed = self.interrupt(miniport, *context, messages);
-                    self.end_of_line(miniport, function, claimed);
+                    self.end_of_interrupt(miniport, function, messages, claimed);
                 }
                 if dpcs >> function & 1 != 0 {
                     self.dpcs.fetch_add(1, Ordering::Relaxed);
@@ -282,13 +282,14 @@ impl Interrupts {
         lines.push(Line { function, bus: Arc::clone(bus), unclaimed: 0, claimed: 0 });
     }
 
-    /// The interrupt routine has run for a function: a line that it asserts still interrupts again.
-    fn end_of_line(&self, miniport: &Miniport, function: u32, claimed: bool) {
+    /// The interrupt routine has run for these messages of a function, and has claimed some: a line that it asserts still interrupts again.
+    fn end_of_interrupt(&self, miniport: &Miniport, function: u32, messages: u64, claimed: u64) {
         let mut lines = lock(&self.lines);
         let Some(line) = lines.iter_mut().find(|line| line.function == function) else {
             drop(lines);
-            return self.end_of_messages(miniport, claimed);
+            return self.end_of_messages(miniport, function, messages, claimed);
         };
+        let claimed = claimed != 0;
         line.unclaimed = if claimed { 0 } else { line.unclaimed.saturating_add(1) };
         line.claimed = line.claimed.saturating_add(claimed.into());
         let (bus, unclaimed, claimed) = (Arc::clone(&line.bus), line.unclaimed, line.claimed);
@@ -310,20 +311,25 @@ impl Interrupts {
         }
     }
 
-    /// The interrupt routine has run for messages of a function. Nothing masks those that nobody claims; the log has the first time that there are so many.
-    fn end_of_messages(&self, miniport: &Miniport, claimed: bool) {
-        let unclaimed = self.unclaimed_messages.load(Ordering::Relaxed);
-        if unclaimed >= u64::from(UNCLAIMED_MAX) {
-            return;
+    /// The interrupt routine has run for messages of a function. Nothing masks those that nobody claims; the log has the first time that there are so many of one.
+    fn end_of_messages(&self, miniport: &Miniport, function: u32, messages: u64, claimed: u64) {
+        for message in (0..VECTORS).filter(|message| messages & 1 << message != 0) {
+            if self.count_message(function, message, claimed & 1 << message != 0) {
+                miniport.driver().verifier().log(format!(
+                    "DxgkDdiInterruptRoutine answered FALSE for message {message} of function {function} {UNCLAIMED_MAX} times in succession: the function sends messages for which its \
+                     driver finds no cause [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]"
+                ));
+            }
         }
-        let unclaimed = if claimed { 0 } else { unclaimed + 1 };
-        self.unclaimed_messages.store(unclaimed, Ordering::Relaxed);
-        if unclaimed == u64::from(UNCLAIMED_MAX) {
-            miniport.driver().verifier().log(format!(
-                "DxgkDdiInterruptRoutine answered FALSE for message interrupts {UNCLAIMED_MAX} times in succession: the function sends messages for which its driver finds no cause \
-                 [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]"
-            ));
-        }
+    }
+
+    /// Counts an answer for a message; true for the one with which there are so many answers FALSE that it is told.
+    fn count_message(&self, function: u32, message: u32, claimed: bool) -> bool {
+        let mut counts = lock(&self.unclaimed_messages);
+        let count = counts.get_mut(function as usize).and_then(|counts| counts.get_mut(message as usize));
+        let Some(count) = count.filter(|count| **count < UNCLAIMED_MAX) else { return false };
+        *count = if claimed { 0 } else { *count + 1 };
+        *count == UNCLAIMED_MAX
     }
 
     /// The DPC routine has run for a function: a line that is masked until then can be sent again.
@@ -400,10 +406,10 @@ impl Interrupts {
         late.then(|| self.last_report())
     }
 
-    /// True if the routine has claimed one of the messages.
-    fn interrupt(&self, miniport: &Miniport, context: KmdHandle, messages: u64) -> bool {
+    /// Runs the routine for messages: those that it has claimed.
+    fn interrupt(&self, miniport: &Miniport, context: KmdHandle, messages: u64) -> u64 {
         let _line = self.acquire();
-        let mut any = false;
+        let mut any = 0;
         for message in (0..VECTORS).filter(|message| messages & 1 << message != 0) {
             *lock(&self.last_report) = None;
             self.interrupts.fetch_add(1, Ordering::Relaxed);
@@ -414,7 +420,7 @@ impl Interrupts {
             if miniport.driver().verifier().is_stopped() {
                 return any;
             }
-            any |= claimed;
+            any |= u64::from(claimed) << message;
             if !claimed {
                 self.unclaimed.fetch_add(1, Ordering::Relaxed);
             }
@@ -498,59 +504,5 @@ impl Drop for InterruptThread {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nt::irql;
-
-    #[test]
-    fn the_interrupt_lock_raises_may_be_nested_and_excludes_others() {
-        let interrupts = Interrupts::default();
-        {
-            let _outer = interrupts.acquire();
-            assert_eq!(irql::current(), DEVICE_LEVEL);
-            let inner = interrupts.acquire();
-            drop(inner);
-            assert!(interrupts.is_held_here());
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    assert!(!interrupts.is_held_here());
-                    assert!(interrupts.line.try_lock().is_none());
-                });
-            });
-        }
-        assert!(!interrupts.is_held_here());
-        assert_eq!(irql::current(), 0);
-        assert!(interrupts.line.try_lock().is_some());
-    }
-
-    #[test]
-    fn messages_beyond_the_last_vector_are_ignored_and_equal_ones_merged() {
-        let interrupts = Arc::new(Interrupts::default());
-        let sink = |function| Sink { interrupts: Arc::downgrade(&interrupts), function };
-        sink(0).message(3);
-        sink(0).message(3);
-        sink(0).message(8);
-        sink(1).message(2);
-        sink(1).message(u16::MAX);
-        assert_eq!(interrupts.pending.load(Ordering::Relaxed), 1 << 3 | 1 << 10);
-        assert!(interrupts.queue_dpc(0) && interrupts.queue_dpc(1));
-        assert!(!interrupts.queue_dpc(0) && !interrupts.queue_dpc(1));
-    }
-
-    #[test]
-    fn a_report_that_no_dpc_answers_is_told_once_unless_a_dpc_is_queued() {
-        let interrupts = Interrupts::default();
-        let report = TraceKind::Dpc;
-        assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "nothing was reported");
-        interrupts.count_notification(1, false, report);
-        assert_eq!(interrupts.take_overdue_report(Duration::from_secs(3600)), None, "it is not late");
-        interrupts.queue_dpc(0);
-        assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "a DPC is queued");
-        interrupts.dpc_queued.store(0, Ordering::Release);
-        assert!(interrupts.take_overdue_report(Duration::ZERO).is_some());
-        assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "told once");
-        interrupts.count_notification(1, false, report);
-        interrupts.count_dpc_notification();
-        assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "it was answered");
-    }
-}
+#[path = "interrupt_tests.rs"]
+mod tests;

@@ -104,8 +104,6 @@ nt::ranks! {
     Rundown,
     /// `Tdr::offences`.
     Offences,
-    /// `Resources::mappings`.
-    ResourceMappings,
     /// `HwContext::suspension`. Device level takes it.
     ContextSuspension,
     /// `Doorbell::shown`.

@@ -50,11 +50,13 @@ pub enum Rescue {
     /// The fence of a paging queue had a value beyond every one that the driver was asked to write; whoever waits for it goes on before the work is done.
     /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE]
     OvershotFence,
+    /// A callback DxgkCb* had an argument that its page rules out, such as NULL for a place that it fills or for a routine that it calls; it answered an error, and did nothing.
+    MisusedCallback,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -71,6 +73,7 @@ impl Rescue {
         Self::LostSubmission,
         Self::UnbuiltOperation,
         Self::OvershotFence,
+        Self::MisusedCallback,
     ];
 
     /// The name in reports.
@@ -92,6 +95,7 @@ impl Rescue {
             Self::LostSubmission => "lost-submission",
             Self::UnbuiltOperation => "unbuilt-operation",
             Self::OvershotFence => "overshot-fence",
+            Self::MisusedCallback => "misused-callback",
         }
     }
 }

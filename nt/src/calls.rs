@@ -199,12 +199,12 @@ impl Call {
         unsafe { &*self.seat }.inside.load(Ordering::Relaxed) == self.number
     }
 
-    /// The instruction of the image that waits for a register.
-    fn place(&self) -> Option<CodeLocation> {
+    /// The instruction of the image that waits for a register, and what finds its place. Symbols are read for that, which takes time.
+    fn instruction(&self) -> Option<(Places, usize)> {
         if !self.is_innermost() {
             return None;
         }
-        self.places.as_ref()?(self.access()?.instruction)
+        Some((Arc::clone(self.places.as_ref()?), self.access()?.instruction))
     }
 
     fn count(&mut self) {
@@ -214,7 +214,7 @@ impl Call {
         self.raised = if self.level() >= DISPATCH_LEVEL { self.raised + 1 } else { 0 };
     }
 
-    /// The bug check of a call that was found more often than it may be. [debugger: 0x133, 0xea]
+    /// The bug check of a call that was found more often than it may be, without its place. [debugger: 0x133, 0xea]
     fn verdict(&self, allotment: Allotment) -> Option<Bugcheck> {
         if self.raised >= allotment.raised {
             let (looks, allowed) = (self.raised.into(), allotment.raised.into());
@@ -223,11 +223,11 @@ impl Call {
                 false => ([1, allowed, 0, 0], "to a level below DISPATCH_LEVEL "),
             };
             let told = self.describe(self.raised, what);
-            Some(Bugcheck::new(Bugcheck::DPC_WATCHDOG_VIOLATION, parameters, told).at(self.place()))
+            Some(Bugcheck::new(Bugcheck::DPC_WATCHDOG_VIOLATION, parameters, told))
         } else if self.looks >= allotment.passive {
             let parameters = [self.id.cast_unsigned().into(), 0, 0, 1];
             let told = self.describe(self.looks, "");
-            Some(Bugcheck::new(Bugcheck::THREAD_STUCK_IN_DEVICE_DRIVER, parameters, told).at(self.place()))
+            Some(Bugcheck::new(Bugcheck::THREAD_STUCK_IN_DEVICE_DRIVER, parameters, told))
         } else {
             None
         }
@@ -335,18 +335,30 @@ impl Calls {
         under_way.chain(returned).collect()
     }
 
-    /// Looks once at every call, or at the one that is late until it has returned.
-    pub fn look(&self, allotment: Allotment) -> Next {
+    /// Counts a look at every call unless one is late: the first that was found too often, its bug check without the place, and its instruction.
+    fn find_late(&self, allotment: Allotment) -> Option<(u64, Bugcheck, Option<(Places, usize)>)> {
         let mut state = lock(&self.0);
         let State { calls, late, .. } = &mut *state;
-        if late.as_ref().is_some_and(|late| !calls.iter().any(|call| call.number == late.number)) {
-            *late = None;
+        if late.as_ref().is_some_and(|late| calls.iter().any(|call| call.number == late.number)) {
+            return None;
         }
-        if late.is_none() {
-            calls.iter_mut().for_each(Call::count);
-            let found = calls.iter().find_map(|call| Some((call.number, call.verdict(allotment)?)));
-            *late = found.map(|(number, bugcheck)| Late { number, bugcheck, looks: 0 });
-        }
+        *late = None;
+        calls.iter_mut().for_each(Call::count);
+        calls.iter().find_map(|call| Some((call.number, call.verdict(allotment)?, call.instruction())))
+    }
+
+    /// Looks once at every call, or at the one that is late until it has returned.
+    pub fn look(&self, allotment: Allotment) -> Next {
+        let found = self.find_late(allotment);
+        // The symbols of an image are read without the lock, which every call of a driver takes.
+        let found = found.map(|(number, bugcheck, instruction)| {
+            let place = instruction.and_then(|(places, address)| places(address));
+            Late { number, bugcheck: bugcheck.at(place), looks: 0 }
+        });
+        let mut state = lock(&self.0);
+        let State { calls, late, .. } = &mut *state;
+        // One that has returned meanwhile is not late.
+        *late = found.or_else(|| late.take()).filter(|late| calls.iter().any(|call| call.number == late.number));
         let Some(late) = late else { return Next::Look };
         let thread = calls.iter().find(|call| call.number == late.number).map(|call| call.id);
         let Some(innermost) = calls.iter().rev().find(|call| Some(call.id) == thread) else { return Next::Look };
@@ -489,6 +501,57 @@ mod tests {
         assert_eq!((bugcheck.code, bugcheck.parameters), (0x133, [1, 5, 0, 0]));
         assert!(bugcheck.reason.contains("not returned to a level below DISPATCH_LEVEL for 0.5 s"), "{bugcheck}");
         irql::set(0);
+        drop(call);
+    }
+
+    /// An access to a register that is under way, of an instruction at 0x1234.
+    const ACCESS: pending::Access =
+        pending::Access { number: 0, bar: 0, offset: 8, size: 4, writes: false, instruction: 0x1234 };
+
+    #[test]
+    fn the_place_of_a_call_that_is_late_is_looked_up_without_the_lock_that_every_call_takes() {
+        let driver = Driver::for_tests("symbols");
+        let calls: Arc<Calls> = Arc::default();
+        let (name, asked) = (Arc::<str>::from("symbols"), Arc::new(AtomicU64::new(0)));
+        let places: Places = Arc::new({
+            let (calls, asked) = (Arc::clone(&calls), Arc::clone(&asked));
+            move |address| {
+                assert_eq!(address, 0x1234);
+                assert!(calls.0.try_lock().is_some(), "the lock of all calls is held while symbols are read");
+                asked.fetch_add(1, Ordering::Relaxed);
+                let (function, file, line) = (Some("waits".to_owned()), None, None);
+                Some(CodeLocation { module: "toy".to_owned(), rva: 0x34, function, file, line, callers: Vec::new() })
+            }
+        });
+        let call = calls.enter(&name, Some(places), "DxgkDdiStartDevice");
+        pending::during(ACCESS, || {
+            for _ in 0..9 {
+                assert_eq!(calls.look(ALLOTMENT), Next::Look);
+            }
+            assert_eq!(calls.look(ALLOTMENT), Next::Retry);
+        });
+        let place = calls.verdict().and_then(|bugcheck| bugcheck.place);
+        assert_eq!(place.and_then(|place| place.function).as_deref(), Some("waits"));
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "it is looked up once");
+        drop(call);
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    #[test]
+    fn a_call_that_returns_while_its_place_is_looked_up_is_not_late() {
+        let calls: Arc<Calls> = Arc::default();
+        let (name, gone) = (Arc::<str>::from("returns"), Arc::new(AtomicU64::new(0)));
+        let places: Places = Arc::new({
+            let (calls, gone) = (Arc::clone(&calls), Arc::clone(&gone));
+            move |_| {
+                lock(&calls.0).calls.clear();
+                gone.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        });
+        let call = calls.enter(&name, Some(places), "DxgkDdiEscape");
+        let last = pending::during(ACCESS, || (0..10).map(|_| calls.look(ALLOTMENT)).last());
+        assert_eq!((last, calls.verdict(), gone.load(Ordering::Relaxed)), (Some(Next::Look), None, 1));
         drop(call);
     }
 

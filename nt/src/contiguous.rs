@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::io;
 use std::ptr::NonNull;
 
 use crate::bugcheck::Bugcheck;
@@ -100,12 +101,24 @@ impl View {
         unsafe { pages.show_again(at) }.ok()
     }
 
+    /// The processor may execute what is shown.
+    fn make_executable(&self) -> Option<()> {
+        let at = std::ptr::with_exposed_provenance_mut(self.start());
+        let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        // SAFETY: the addresses belong to this view, and may be read and written before and after.
+        (unsafe { libc::mprotect(at, self.len - 2 * PAGE, rights) } == 0).then_some(())
+    }
+
     /// From now on nothing can be accessed here.
-    fn hide(&self) {
+    ///
+    /// # Errors
+    /// The host refuses: the pages show still.
+    fn hide(&self) -> io::Result<()> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         let at = std::ptr::with_exposed_provenance_mut(self.start());
-        // SAFETY: the addresses belong to this view, and their block is no more. Where the host refuses, they show pages that others may get.
-        unsafe { libc::mmap(at, self.len - 2 * PAGE, libc::PROT_NONE, flags, -1, 0) };
+        // SAFETY: the addresses belong to this view, and their block is no more.
+        let hidden = unsafe { libc::mmap(at, self.len - 2 * PAGE, libc::PROT_NONE, flags, -1, 0) };
+        if hidden == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
@@ -148,11 +161,23 @@ impl Block {
     }
 }
 
+/// The host has refused to take the addresses of a freed block back: they show pages that others get.
+fn still_shown(address: usize, error: &io::Error) -> Misuse {
+    let reason = format!(
+        "MmFreeContiguousMemory of {address:#x}: the host has not taken its addresses back ({error}), so that a use of the freed block would change memory of others"
+    );
+    Misuse { bugcheck: Bugcheck::fatal_of(address, reason), from: [0; 3] }
+}
+
 impl Contiguous {
-    /// Keeps pages for the driver as a block of `size` bytes, which the instruction at `from` asked for; its address. `None` where the host has no address space.
-    pub fn keep(&self, pages: Pages, size: usize, from: usize) -> Option<usize> {
+    /// Keeps pages for the driver as a block of `size` bytes, which the instruction at `from` asked for; its address. `None` where the host has no address space, or lets
+    /// nothing be executed there.
+    pub fn keep(&self, pages: Pages, size: usize, from: usize, executable: bool) -> Option<usize> {
         let view = View::reserve(pages.len() as usize)?;
         view.show(&pages)?;
+        if executable {
+            view.make_executable()?;
+        }
         let start = view.start();
         let block = Block { view, pages, size, from };
         let (end, len) = block.slop();
@@ -166,7 +191,7 @@ impl Contiguous {
     /// Frees the block at an address, which the instruction at `from` asks for.
     ///
     /// # Errors
-    /// There is none, or something was written behind it.
+    /// There is none, something was written behind it, or the host has not taken its addresses back.
     pub fn release(&self, address: usize, from: usize) -> Result<(), Misuse> {
         const NONE: u64 = 0x46;
         let mut state = self.0.lock();
@@ -182,7 +207,7 @@ impl Contiguous {
         };
         let whole = block.check();
         let Block { view, pages, size, .. } = block;
-        view.hide();
+        let hidden = view.hide().map_err(|error| still_shown(address, &error));
         let len = pages.len() as usize;
         state.freed.insert(address, Freed { _view: view, len, size, from });
         state.oldest.push_back(address);
@@ -194,7 +219,7 @@ impl Contiguous {
         drop(state);
         // Others may have the pages from here on.
         drop(pages);
-        whole
+        whole.and(hidden)
     }
 
     /// Fails for the first block in use behind which something was written.
@@ -231,5 +256,20 @@ impl Contiguous {
             Some(_) => return None,
         };
         Some(Near { start: *start, size: block.size, by: Some(by), from: block.from })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_the_host_does_not_take_back_are_told_by_name() {
+        // The host refuses a mapping of no bytes.
+        let view = View::reserve(0).expect("address space");
+        let error = view.hide().expect_err("the host refuses");
+        let Misuse { bugcheck, .. } = still_shown(view.start(), &error);
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x113, view.start() as u64));
+        assert!(bugcheck.reason.contains("the host has not taken its addresses back (Invalid argument"), "{bugcheck}");
     }
 }

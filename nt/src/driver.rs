@@ -141,7 +141,10 @@ pub trait IoSpace: Send + Sync {
     /// Where the kernel has a range mapped; `None` if it is not wholly the device's.
     fn map(&self, address: u64, len: u64, by: MapCall) -> Option<usize>;
     /// Ends a mapping; false if there is none at this address.
-    fn unmap(&self, address: usize, by: MapCall) -> bool;
+    ///
+    /// # Errors
+    /// The host has not taken the addresses back: what is mapped there can still be accessed.
+    fn unmap(&self, address: usize, by: MapCall) -> io::Result<bool>;
     /// The mapping that was at an address before it was unmapped, or beside whose pages the address lies.
     fn mapping_near(&self, address: usize) -> Option<IoMapping>;
 }

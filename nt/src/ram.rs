@@ -24,6 +24,9 @@ pub use files::{map_shared, new_file, punch, replace_shared};
 pub use owner::Owner;
 use owner::Owners;
 
+/// Bytes of the page at address 0. Whoever means no page at all and names this one does not find zeros.
+const NOBODYS: u8 = 0xd0;
+
 /// Physical memory. Bus addresses equal physical addresses; address 0 is never handed out.
 pub struct Ram {
     /// The kernel's, which shows wherever no owner has memory.
@@ -72,6 +75,10 @@ impl Ram {
     fn with_files(size: u64, in_one_file: bool) -> io::Result<Arc<Self>> {
         let kernel = new_file(c"campanile-ram", size)?;
         let mapping = Mapping::new(&kernel, size)?;
+        if let Some(page) = mapping.at(0, PAGE_SIZE.min(size)) {
+            // SAFETY: the page is mapped, and nobody knows it yet.
+            unsafe { page.as_ptr().write_bytes(NOBODYS, PAGE_SIZE.min(size) as usize) };
+        }
         let free = RangeAllocator::new(PAGE_SIZE, size);
         let state = Mutex::new(State { free, owners: Owners::default(), used: 0 });
         Ok(Arc::new(Self { kernel, mapping, in_one_file, state }))

@@ -59,12 +59,17 @@ impl RangeAllocator {
 
     /// Takes exactly the range from `at`; false if any of it is taken.
     pub fn allocate_at(&mut self, at: u64, len: u64) -> bool {
-        let Some((&start, &size)) = self.free.range(..=at).next_back() else { return false };
-        let fits = at.checked_add(len).is_some_and(|end| end <= start + size);
-        if fits {
-            self.take(start, at, len);
-        }
-        fits
+        let Some((&start, _)) = self.free.range(..=at).next_back().filter(|_| self.is_free(at, len)) else {
+            return false;
+        };
+        self.take(start, at, len);
+        true
+    }
+
+    /// True if nothing of the range from `at` is taken.
+    pub fn is_free(&self, at: u64, len: u64) -> bool {
+        let Some((start, size)) = self.free.range(..=at).next_back() else { return false };
+        at.checked_add(len).is_some_and(|end| end <= start + size)
     }
 
     fn take(&mut self, start: u64, at: u64, len: u64) {
@@ -110,6 +115,8 @@ mod tests {
         let c = space.allocate_top(0x1000, 0x1000).unwrap();
         assert_eq!((a, b, c), (0x1000, 0x2000, 0x8000));
         assert!(!space.allocate_at(b, 0x1000));
+        let free = |at, len| space.is_free(at, len);
+        assert!(free(0x5000, 0x3000) && !free(0x5000, 0x3001) && !free(b, 1) && !free(0, 1) && !free(0x5000, u64::MAX));
         space.release(b, 0x2000);
         space.release(a, 0x1000);
         space.release(c, 0x1000);

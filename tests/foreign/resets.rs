@@ -2,6 +2,15 @@
 
 use super::mistakes::Broken;
 
+/// A GPU that stops whatever runs, and goes on with it later from its beginning.
+pub(crate) const STOPS_ANYWHERE: &[(&str, &str)] = &[
+    ("= D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;", "= D3DKMDT_COMPUTE_PREEMPTION_SHADER_BOUNDARY;"),
+    (
+        "            self.queue = []\n            if self.hung is None:\n                self.report(TOY_REPORT_PREEMPTED, value)\n",
+        "            self.queue, self.hung = [], None\n            self.report(TOY_REPORT_PREEMPTED, value)\n",
+    ),
+];
+
 const CASE: &str = "AnyDriver.AdapterResetFollowsThePages";
 const RESET: &str = "reset_function, adapter, 0, &done);\n    return STATUS_SUCCESS;";
 const RESTART: &str = "static NTSTATUS restart_from_timeout(HANDLE handle)\n{\n    write_register(handle, TOY_GO, 1);\n    return STATUS_SUCCESS;";

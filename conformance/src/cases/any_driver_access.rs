@@ -60,6 +60,13 @@ fn zeros(case: &Case) -> Result<(), Failure> {
     }
     lab.rig.settle(status, request.PagingFenceValue, "D3DKMTMapGpuVirtualAddress")?;
     let mut worker = lab.worker()?;
+    // An entry that names a page instead of zeros names the first one of a kind of memory, most likely: what is there is not zero.
+    for local in lab.kinds() {
+        for pattern in 1..=4 {
+            let memory = lab.memory(SIZE, local)?;
+            lab.fill(&mut worker, memory.address, SIZE, 0x0f1e_0000 | pattern)?;
+        }
+    }
     for local in lab.kinds() {
         let memory = lab.memory(SIZE, local)?;
         let view = lab.rig.view(memory)?;

@@ -59,5 +59,5 @@ pub(super) fn fault(case: &Case) -> Result<(), Failure> {
 pub(super) fn hang(case: &Case) -> Result<(), Failure> {
     let (lab, other) = (lab(case)?, lab(case)?);
     let by = "DxgkDdiResetEngine or DxgkDdiResetHwEngine";
-    costs_its_device((&lab, &other, by), || Ok(lab.opaque.hang().unwrap_or_default()), || Ok(()))
+    costs_its_device((&lab, &other, by), || lab.hang(), || Ok(()))
 }

@@ -1,6 +1,10 @@
 //! A device on the driver of any GPU: its memory, its work, and commands that the tests have no meaning of.
 
 use wddm_ddi::Zeroed;
+use wddm_ddi::km::{
+    D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY as Compute, D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY as Graphics,
+    D3DKMDT_PREEMPTION_CAPS,
+};
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
@@ -60,6 +64,29 @@ impl Lab {
             Opaque::Described(Box::new(file.ok_or_else(|| Failure::NotApplicable(NONE.to_owned()))?))
         };
         Ok(Self { rig, opaque })
+    }
+
+    /// Commands that do not end, and that the GPU does not stop either.
+    ///
+    /// # Errors
+    /// [`Failure::NotApplicable`] if the GPU stops packets within a command: what lets itself be preempted is no timeout, so that such commands go on for ever beside others.
+    pub fn hang(&self) -> Result<Vec<u8>, Failure> {
+        let mut caps = D3DKMT_WDDM_1_2_CAPS::zeroed();
+        let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_1_2_CAPS;
+        granted(self.rig.kmt.ask(self.rig.adapter, kind, &mut caps), "KMTQAITYPE_WDDM_1_2_CAPS")?;
+        let D3DKMDT_PREEMPTION_CAPS { GraphicsPreemptionGranularity: graphics, ComputePreemptionGranularity: compute } =
+            caps.PreemptionCaps;
+        let finer = [
+            ("ComputePreemptionGranularity", compute.0, Compute::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY.0),
+            ("GraphicsPreemptionGranularity", graphics.0, Graphics::D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY.0),
+        ];
+        match finer.into_iter().find(|(_, granularity, boundary)| granularity > boundary) {
+            Some((member, granularity, boundary)) => Err(Failure::NotApplicable(format!(
+                "PreemptionCaps.{member} is {granularity}, finer than a DMA buffer ({boundary}): the GPU stops commands that do not end, and what lets itself be preempted is no timeout \
+                 [d3dkmdt: D3DKMDT_PREEMPTION_CAPS; timeout-detection-and-recovery]"
+            ))),
+            None => Ok(self.opaque.hang().unwrap_or_default()),
+        }
     }
 
     pub(super) fn create(&self, size: u64, local: bool) -> Result<D3DKMT_HANDLE, Failure> {

@@ -29,7 +29,7 @@ cases! { neutral "AnyDriver";
 
 fn hang(case: &Case) -> Result<(), Failure> {
     const RULE: &str = "DxgkDdiResetHwEngine ends what hangs and calls DxgkCbInvalidateHwContext for its hardware context and those that it took along, and for no other [dxgkddi_resethwengine]";
-    queue_costs_its_device(case, RULE, |lab| Ok(lab.opaque.hang().unwrap_or_default()))
+    queue_costs_its_device(case, RULE, Lab::hang)
 }
 
 fn native_fences(case: &Case) -> Result<(), Failure> {

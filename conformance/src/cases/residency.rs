@@ -5,8 +5,9 @@ use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 
+use super::fence_monitored::private;
 use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, WRONG_KIND};
-use crate::rig::{Memory, RawQueue, Rig, copy, fill};
+use crate::rig::{Memory, RawQueue, Rig, copy, fill, wait_until};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { thunks "Residency";
@@ -16,6 +17,9 @@ cases! { thunks "Residency";
     "Residency.EvictionWithoutResidencyIsHarmless" needs UserModeSubmission on Boot::Shared, "driver-residency-in-wddm-2-0":
         "Evicting an allocation that is not on the residency list does not disturb later requests."
         => eviction_without_residency;
+    "Residency.CommandsDoNotTakeThePagingFenceBack" needs UserModeSubmission on Boot::Fresh, "d3dkmt_createpagingqueue":
+        "A program that stores beside its own fences cannot change the fence of its paging queue, neither by the processor nor by commands of the GPU, and its requests go on."
+        => fence_is_the_systems;
     "Residency.WrongHandlesAreRefused" on Boot::Shared, "d3dkmtmakeresident":
         "Requests for handles that are stale or of another kind are refused as a whole and make nothing resident."
         => wrong_handles;
@@ -59,6 +63,33 @@ fn eviction_without_residency(case: &Case) -> Result<(), Failure> {
     let memory = Memory { handle, address, size: SIZE };
     rig.execute(&mut queue, &[fill(address, SIZE, 0x4242_4242)])?;
     check(&rig, &mut queue, memory, seen, 0x4242_4242)
+}
+
+fn fence_is_the_systems(case: &Case) -> Result<(), Failure> {
+    const PAGE: usize = 4096;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    let (place, value) = rig.paging_fence();
+    ensure!(!place.is_writable()?, "the processor can write the fence of the paging queue");
+    // A page has space for at most as many fences of 8 bytes: one of these lies beside the paging fence if fences of programs do at all.
+    let fences = (0..=PAGE / 8).map(|_| private(&rig, 0)).collect::<Result<Vec<_>, _>>()?;
+    let at = place.address().addr();
+    if let Some(beside) = fences.iter().find(|fence| fence.value.address().addr() / PAGE == at / PAGE) {
+        let target = beside.current.wrapping_add(at as u64).wrapping_sub(beside.value.address().addr() as u64);
+        let mut queue = rig.queue(NODE_COPY)?;
+        rig.submit_doomed(&mut queue, &[fill(target, 8, 0)])?;
+        let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+        wait_until("the commands to change the fence or to fault", || {
+            place.load() != value || rig.kmt.execution_state(rig.device).is_ok_and(|state| state != active)
+        })?;
+        ensure!(place.load() >= value, "commands have taken the paging fence from {value} back to {}", place.load());
+    }
+    // On a device that is not lost, requests still end.
+    let witness = case.rig()?;
+    let again = witness.memory(SIZE, Placement::Vram)?;
+    granted(witness.evict(again.handle), "an eviction")?;
+    witness.make_resident(again.handle)?;
+    granted(rig.destroy_allocation(memory.handle), "destroying the allocation")
 }
 
 fn wrong_handles(case: &Case) -> Result<(), Failure> {

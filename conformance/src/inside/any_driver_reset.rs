@@ -109,7 +109,7 @@ fn ends_a_hang(case: &mut Case<'_>) -> Result<(), Failure> {
     let (lab, other) = (Lab::new(case.rig()?)?, Lab::new(case.rig()?)?);
     other.work()?;
     let mut worker = lab.worker()?;
-    lab.hand_over(&mut worker, &lab.opaque.hang().unwrap_or_default())?;
+    lab.hand_over(&mut worker, &lab.hang()?)?;
     // A packet that the GPU has not begun is preempted without a loss and handed over again. No page has a way to ask whether it is begun, and so each
     // further timeout leaves the GPU four times as long for it. They are fewer than TdrLimitCount, for a driver may reset an engine in vain each time.
     for attempt in 0..ATTEMPTS {

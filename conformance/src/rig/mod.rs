@@ -92,6 +92,11 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTDestroyDevice, &mut arguments)
     }
 
+    /// The word of the paging fence in this process, and its value.
+    pub fn paging_fence(&self) -> (Word, u64) {
+        (self.paging_value, self.paged())
+    }
+
     /// Current value of the paging fence.
     pub fn paged(&self) -> u64 {
         self.paging_value.load()

@@ -9,6 +9,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use super::{Level, answer, check_range, invalid, on_link};
+use crate::port::Link;
 use nt::bugcheck::Bugcheck;
 use nt::driver::MapCall;
 use nt::driver_call::{bad_pointer, calling_instruction};
@@ -49,7 +50,7 @@ pub(super) unsafe extern "win64" fn get_device_information(handle: HANDLE, info:
         // SAFETY: the driver passes NULL or a place for the structure.
         let told = unsafe { answer(NAME, info, answered) }?;
         let why = format!("DeviceInfo is {info:p}, and expected is the address of a DXGK_DEVICE_INFO, a multiple of 8");
-        Ok(if told { STATUS_SUCCESS } else { invalid(NAME, adapter.machine.verifier(), why) })
+        Ok(if told { STATUS_SUCCESS } else { invalid(NAME, adapter, why) })
     })
 }
 
@@ -65,32 +66,37 @@ pub(super) unsafe extern "win64" fn map_memory(
     const NAME: &str = "DxgkCbMapMemory";
     let by = MapCall { service: NAME, from: calling_instruction() };
     on_link(NAME, Level::Passive, handle, |adapter, _, link| {
-        let verifier = adapter.machine.verifier();
-        let wrong = match (in_io_space, to_user_mode, virtual_address.is_null()) {
-            (0, 0, false) => None,
-            (0, 0, true) => Some("VirtualAddress is NULL, and expected is a place for the address"),
-            (0, ..) => Some("MapToUserMode is TRUE, which is not supported"),
-            _ => Some("InIoSpace is TRUE, and the BARs of the device are memory"),
+        let wrong = match (in_io_space, virtual_address.is_null()) {
+            (0, false) => None,
+            (0, true) => Some("VirtualAddress is NULL, and expected is a place for the address"),
+            _ => Some("InIoSpace is TRUE, and expected is FALSE: the BARs of the device are memory"),
         };
         if let Some(why) = wrong {
-            return Ok(invalid(NAME, verifier, format!("{why} [dispmprt: DXGKCB_MAP_MEMORY]")));
+            return Ok(invalid(NAME, adapter, format!("{why} [dispmprt: DXGKCB_MAP_MEMORY]")));
+        }
+        // A page allows it: it is no mistake of the driver's that this system has none.
+        if to_user_mode != 0 {
+            adapter.machine.verifier().log(format!(
+                "{NAME} answers {STATUS_NOT_SUPPORTED}: MapToUserMode is TRUE, which this system does not provide [dispmprt: DXGKCB_MAP_MEMORY]"
+            ));
+            return Ok(STATUS_NOT_SUPPORTED);
         }
         let (start, len) = (address.QuadPart as u64, u64::from(length));
         let mapped = match link.resources.map(start, len, by) {
             Ok(mapped) => mapped,
             Err(STATUS_INVALID_PARAMETER) => {
                 let why = link.resources.why_not_mapped(start, len);
-                return Ok(invalid(NAME, verifier, format!("{why} [dispmprt: DXGKCB_MAP_MEMORY]")));
+                return Ok(invalid(NAME, adapter, format!("{why} [dispmprt: DXGKCB_MAP_MEMORY]")));
             }
             Err(status) => return Ok(status),
         };
         // SAFETY: the driver passes a place for the address.
         let told = unsafe { answer(NAME, virtual_address, std::ptr::with_exposed_provenance_mut(mapped)) };
         if !matches!(told, Ok(true)) {
-            link.resources.unmap(mapped, by);
+            unmap(NAME, link, mapped, by)?;
         }
         let unaligned = format!("VirtualAddress is {virtual_address:p}, and expected is a multiple of 8");
-        Ok(if told? { STATUS_SUCCESS } else { invalid(NAME, verifier, unaligned) })
+        Ok(if told? { STATUS_SUCCESS } else { invalid(NAME, adapter, unaligned) })
     })
 }
 
@@ -98,14 +104,22 @@ pub(super) unsafe extern "win64" fn unmap_memory(handle: HANDLE, virtual_address
     const NAME: &str = "DxgkCbUnmapMemory";
     let by = MapCall { service: NAME, from: calling_instruction() };
     on_link(NAME, Level::Passive, handle, |adapter, _, link| {
-        if link.resources.unmap(virtual_address.addr(), by) {
+        if unmap(NAME, link, virtual_address.addr(), by)? {
             return Ok(STATUS_SUCCESS);
         }
         let why = format!(
             "VirtualAddress {virtual_address:p} is no address that DxgkCbMapMemory has answered for this device, or the mapping is unmapped already \
              [dispmprt: DXGKCB_UNMAP_MEMORY]"
         );
-        Ok(invalid(NAME, adapter.machine.verifier(), why))
+        Ok(invalid(NAME, adapter, why))
+    })
+}
+
+/// Ends a mapping; false if there is none at this address. A host that does not take the addresses back stops the machine: a use of them would not be found.
+fn unmap(name: &str, link: &Link, address: usize, by: MapCall) -> Result<bool, Bugcheck> {
+    link.resources.unmap(address, by).map_err(|error| {
+        let reason = format!("{name} of {address:#x}: the host has not taken its addresses back ({error})");
+        Bugcheck::fatal_of(address, reason)
     })
 }
 

@@ -7,7 +7,7 @@ use wddm_ddi::km::{DXGK_INTERRUPT_TYPE, DXGKARGCB_NOTIFY_INTERRUPT_DATA, PKSYNCH
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, argument, named_adapter, on_adapter, on_driver, on_link};
+use super::{Level, answer, argument, invalid, named_adapter, on_adapter, on_driver, on_link};
 use nt::bugcheck::Bugcheck;
 
 pub(super) unsafe extern "win64" fn queue_dpc(handle: HANDLE) -> BOOLEAN {
@@ -27,18 +27,22 @@ pub(super) unsafe extern "win64" fn synchronize_execution(
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbSynchronizeExecution";
     on_link(NAME, Level::UpToDispatch, handle, |adapter, _, link| {
-        let Some(routine) = routine else { return Ok(STATUS_INVALID_PARAMETER) };
         let vectors = link.function.interrupt.count();
-        if result.is_null() || message >= u32::from(vectors) {
-            adapter.miniport.driver().verifier().log(format!(
-                "{NAME} failed with STATUS_INVALID_PARAMETER: MessageNumber is {message}, and expected is less than {vectors}, or ReturnValue is NULL \
-                 [dispmprt: DXGKCB_SYNCHRONIZE_EXECUTION]"
+        let wrong = |what: String| invalid(NAME, adapter, format!("{what} [dispmprt: DXGKCB_SYNCHRONIZE_EXECUTION]"));
+        let Some(routine) = routine else {
+            return Ok(wrong("SynchronizeRoutine is NULL, and expected is a routine of the driver".to_owned()));
+        };
+        if result.is_null() {
+            return Ok(wrong(
+                "ReturnValue is NULL, and expected is a place for what SynchronizeRoutine returns".to_owned(),
             ));
-            return Ok(STATUS_INVALID_PARAMETER);
         }
-        if !adapter.interrupts().is_connected() {
+        if message != 0 && message >= u32::from(vectors) {
+            return Ok(wrong(format!("MessageNumber is {message}, and expected is less than {vectors}")));
+        }
+        if vectors == 0 || !adapter.interrupts().is_connected() {
             adapter.miniport.driver().verifier().log(format!(
-                "{NAME} failed with STATUS_UNSUCCESSFUL: the interrupt is connected from the return of DxgkDdiStartDevice to that of DxgkDdiStopDevice \
+                "{NAME} answers {STATUS_UNSUCCESSFUL}: an interrupt of the device is connected from the return of DxgkDdiStartDevice to that of DxgkDdiStopDevice \
                  [dispmprt: DXGKCB_SYNCHRONIZE_EXECUTION]"
             ));
             return Ok(STATUS_UNSUCCESSFUL);

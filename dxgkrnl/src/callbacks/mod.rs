@@ -23,13 +23,13 @@ use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{Adapter, adapter_of, adapters_of};
 use crate::port::Link;
+use crate::rescue::Rescue;
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
 use nt::driver_call;
 use nt::fault::{Access, guarded};
 use nt::irql::{self, DEVICE_LEVEL};
 use nt::pool::Owned;
-use nt::verifier::Verifier;
 
 /// At which levels a callback may be called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,9 +81,10 @@ fn on_link<R>(
     })
 }
 
-/// A callback answers STATUS_INVALID_PARAMETER: the log has the argument and the rule.
-fn invalid(name: &str, verifier: &Verifier, why: impl Display) -> NTSTATUS {
-    verifier.log(format!("{name} answers {STATUS_INVALID_PARAMETER}: {why}"));
+/// A callback answers STATUS_INVALID_PARAMETER for an argument that its page rules out: that is a finding, and the log has the argument and the rule.
+fn invalid(name: &str, adapter: &Adapter, why: impl Display) -> NTSTATUS {
+    adapter.machine.rescues().add(Rescue::MisusedCallback, 1);
+    adapter.machine.verifier().log(format!("{name} answers {STATUS_INVALID_PARAMETER}: {why}"));
     STATUS_INVALID_PARAMETER
 }
 

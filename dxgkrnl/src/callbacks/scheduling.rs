@@ -14,14 +14,15 @@ pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB
     on_driver(NAME, Level::Passive, |driver| {
         // SAFETY: handles, which any bytes are.
         let data = unsafe { argument(NAME, data) }?;
-        Ok(match named_adapter(NAME, driver, data.hAdapter)?.scheduler() {
+        let adapter = named_adapter(NAME, driver, data.hAdapter)?;
+        Ok(match adapter.scheduler() {
             Some(scheduler) => scheduler.recovery().invalidate_hw_context(&data),
             None => {
                 let why = format!(
                     "hHwContext is {:p}, and before DxgkDdiStartDevice has returned there are no hardware contexts [d3dkmddi: DXGKARGCB_INVALIDATEHWCONTEXT]",
                     data.hHwContext
                 );
-                invalid(NAME, driver.verifier(), why)
+                invalid(NAME, &adapter, why)
             }
         })
     })

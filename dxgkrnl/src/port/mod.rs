@@ -78,8 +78,13 @@ impl IoSpace for Port {
         self.links.iter().find_map(|link| link.resources.map_guarded(address, len, by).ok())
     }
 
-    fn unmap(&self, address: usize, by: MapCall) -> bool {
-        self.links.iter().any(|link| link.resources.unmap(address, by))
+    fn unmap(&self, address: usize, by: MapCall) -> io::Result<bool> {
+        for link in &self.links {
+            if link.resources.unmap(address, by)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn mapping_near(&self, address: usize) -> Option<IoMapping> {

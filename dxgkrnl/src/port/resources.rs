@@ -15,13 +15,12 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_P
 use super::bar_owners::{BarOwner, BarOwners, NOBODY, OwnerId, TakeBack};
 use super::window::Window;
 use crate::bar_place::BarPlace;
-use crate::rank;
 use nt::bus::Bar;
-use nt::bus::trap::{FunctionMapping, TrapRange};
+use nt::bus::trap::TrapRange;
 use nt::driver::{IoMapping, MapCall};
 use nt::page::PAGE_SIZE;
 use nt::pci::{BarWindow, Function};
-use nt::ram::{Pages, map_shared, punch, replace_shared};
+use nt::ram::{Pages, punch, replace_shared};
 
 /// The kernel's mapping of a BAR that is plain memory.
 struct View {
@@ -29,8 +28,8 @@ struct View {
     bar: usize,
     base: NonNull<u8>,
     len: u64,
-    /// A function that sleeps does not answer there.
-    window: Option<FunctionMapping>,
+    /// Its address space, with pages around it that cannot be accessed: what runs over an end reaches nothing of this process.
+    window: Window,
     owners: Mutex<BarOwners, Innermost>,
 }
 
@@ -39,15 +38,34 @@ unsafe impl Send for View {}
 // SAFETY: as for Send.
 unsafe impl Sync for View {}
 
-impl Drop for View {
-    fn drop(&mut self) {
-        drop(self.window.take());
-        // SAFETY: the mapping was made with this address and size; the adapter that handed it out is gone.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len as usize) };
-    }
-}
-
 impl View {
+    /// The BAR with this place among those of a function; `None` for one that is no plain memory.
+    ///
+    /// # Errors
+    /// The host has no address space, or refuses to map the file.
+    fn of_bar(function: &Arc<Function>, bar: usize) -> io::Result<Option<Self>> {
+        /// Large pages of the host begin at its multiples.
+        const HUGE: u64 = 2 << 20;
+        let window = function.bars.get(bar).ok_or(io::ErrorKind::InvalidInput)?;
+        let Bar::Mapped { file, offset, size: len, .. } = &window.bar else { return Ok(None) };
+        let pages = 0..len.div_ceil(PAGE_SIZE);
+        let window = Window::reserve(pages.clone(), HUGE)?;
+        window.show(&pages, file, *offset)?;
+        let base = std::ptr::with_exposed_provenance_mut(window.start());
+        let base = NonNull::new(base).ok_or(io::ErrorKind::InvalidInput)?;
+        let owners = Mutex::new(BarOwners::new(*len));
+        Ok(Some(Self { function: Arc::clone(function), bar, base, len: *len, window, owners }))
+    }
+
+    /// The view as a mapping, if an address lies in the page before or behind it.
+    fn beside(&self, address: usize) -> Option<IoMapping> {
+        let start = self.window.start();
+        let physical = self.function.bars.get(self.bar)?.address;
+        let by = MapCall { service: "the system", from: 0 };
+        let mapping = IoMapping { start, len: self.len, physical, ended: false, by };
+        (is_near(&mapping, address, PAGE_SIZE) && !is_near(&mapping, address, 0)).then_some(mapping)
+    }
+
     /// Gives pages to an owner, for the function and in the kernel's mapping. What they held is lost. Where the BAR is one file for good, nothing changes.
     fn give(self: &Arc<Self>, offset: u64, len: u64, owner: &BarOwner) -> io::Result<()> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len).ok_or(io::ErrorKind::InvalidInput)?;
@@ -113,7 +131,7 @@ impl View {
         let bar = self.function.bars.get(self.bar).ok_or(io::ErrorKind::InvalidInput)?;
         let Bar::Mapped { file, offset: start, .. } = &bar.bar else { return Err(io::ErrorKind::InvalidInput.into()) };
         let (first, end) = (offset / PAGE_SIZE, (offset + len).div_ceil(PAGE_SIZE));
-        let window = Arc::new(Window::reserve(first..end)?);
+        let window = Arc::new(Window::reserve(first..end, PAGE_SIZE)?);
         let mut owners = lock(&self.owners);
         let mut page = first;
         while page < end {
@@ -130,9 +148,12 @@ impl View {
     }
 
     /// Nothing can be accessed in a window any more.
-    fn close(&self, window: &Arc<Window>) {
+    ///
+    /// # Errors
+    /// The host refuses.
+    fn close(&self, window: &Arc<Window>) -> io::Result<()> {
         lock(&self.owners).remove_window(window);
-        window.end();
+        window.end()
     }
 
     /// Offset in the BAR of a byte that the view or a window shows at an address.
@@ -189,6 +210,57 @@ struct Mapping {
 /// Mappings that the driver has ended, whose addresses are not used again meanwhile; the newest ones.
 const UNMAPPED_MAX: usize = 256;
 
+/// The mappings of a driver. Whoever asks at a fault waits for the lock, under which nothing of the driver's is accessed, so that the answer does not depend on others.
+#[derive(Default)]
+struct Mappings(Mutex<MappingTable, Innermost>);
+
+#[derive(Default)]
+struct MappingTable {
+    live: Vec<Mapping>,
+    /// Those that have ended, oldest first.
+    ended: VecDeque<(IoMapping, Memory)>,
+}
+
+impl Mappings {
+    /// The mapping that was at an address before it was unmapped, or in or beside whose pages the address lies: of those that have pages without access around them.
+    fn near(&self, address: usize) -> Option<IoMapping> {
+        let table = lock(&self.0);
+        let ended = table.ended.iter().rev().map(|(known, memory)| (*known, memory));
+        let live = table.live.iter().map(|mapping| {
+            let &Mapping { base, len, physical, by, ref memory } = mapping;
+            (IoMapping { start: base, len, physical, ended: false, by }, memory)
+        });
+        let known: Vec<_> = ended.chain(live).collect();
+        let inside = known.iter().find(|(known, _)| known.ended && is_near(known, address, 0));
+        let guarded = |memory: &Memory| matches!(memory, Memory::Window(..));
+        let beside = || known.iter().find(|(known, memory)| guarded(memory) && is_near(known, address, PAGE_SIZE));
+        inside.or_else(beside).map(|(known, _)| *known)
+    }
+
+    /// Takes the mapping at an address out.
+    fn take(&self, address: usize) -> Option<Mapping> {
+        let mut table = lock(&self.0);
+        let position = table.live.iter().position(|mapping| mapping.base == address)?;
+        Some(table.live.swap_remove(position))
+    }
+
+    /// Keeps the addresses of one that has ended.
+    fn keep_ended(&self, ended: IoMapping, memory: Memory) {
+        let mut table = lock(&self.0);
+        table.ended.push_back((ended, memory));
+        let oldest = if table.ended.len() > UNMAPPED_MAX { table.ended.pop_front() } else { None };
+        drop(table);
+        // What it has belongs to locks of its own.
+        drop(oldest);
+    }
+
+    /// The addresses of those that have ended may be used again.
+    fn forget_ended(&self) {
+        let ended = std::mem::take(&mut lock(&self.0).ended);
+        drop(ended);
+    }
+}
+
 /// A mapping that the driver did not end.
 pub(crate) struct LeftMapping {
     pub(crate) len: u64,
@@ -200,8 +272,7 @@ pub(crate) struct LeftMapping {
 pub(crate) struct Resources {
     function: Arc<Function>,
     views: Vec<Arc<View>>,
-    mappings: Mutex<Vec<Mapping>, rank::ResourceMappings>,
-    unmapped: Mutex<VecDeque<(IoMapping, Memory)>, Innermost>,
+    mappings: Mappings,
     contiguous: Mutex<HashMap<usize, Pages>>,
 }
 
@@ -221,23 +292,11 @@ impl Resources {
     /// Maps the BARs that are plain memory.
     pub(crate) fn new(function: Arc<Function>) -> io::Result<Self> {
         let mut views = Vec::new();
-        for (index, window) in function.bars.iter().enumerate() {
-            if let Bar::Mapped { file, offset, size, .. } = &window.bar {
-                let base = map_shared(file, *offset, *size, true)?;
-                let mut view = View {
-                    function: Arc::clone(&function),
-                    bar: index,
-                    base,
-                    len: *size,
-                    window: None,
-                    owners: Mutex::new(BarOwners::new(*size)),
-                };
-                view.window = Some(FunctionMapping::new(base.as_ptr().addr(), *size)?);
-                views.push(Arc::new(view));
-            }
+        for bar in 0..function.bars.len() {
+            views.extend(View::of_bar(&function, bar)?.map(Arc::new));
         }
-        let (mappings, unmapped, contiguous) = Default::default();
-        Ok(Self { function, views, mappings, unmapped, contiguous })
+        let (mappings, contiguous) = Default::default();
+        Ok(Self { function, views, mappings, contiguous })
     }
 
     /// The function.
@@ -320,14 +379,14 @@ impl Resources {
                     || TrapRange::new(Arc::clone(&self.function.bus), window.index, offset - in_page, len + in_page);
                 // What was unmapped keeps its addresses no longer than there are others.
                 let range = trap().or_else(|_| {
-                    self.forget_unmapped();
+                    self.mappings.forget_ended();
                     trap()
                 });
                 let range = range.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
                 (range.address().addr() + in_page as usize, Memory::Trap(range))
             }
         };
-        lock(&self.mappings).push(Mapping { base, len, physical: address, by, memory });
+        lock(&self.mappings.0).live.push(Mapping { base, len, physical: address, by, memory });
         Ok(base)
     }
 
@@ -355,45 +414,27 @@ impl Resources {
     }
 
     /// DxgkCbUnmapMemory and MmUnmapIoSpace; false if there is no such mapping.
-    pub(crate) fn unmap(&self, address: usize, by: MapCall) -> bool {
-        let mut mappings = lock(&self.mappings);
-        let position = mappings.iter().position(|mapping| mapping.base == address);
-        let removed = position.map(|position| mappings.swap_remove(position));
-        drop(mappings);
-        let Some(Mapping { base, len, physical, memory, .. }) = removed else { return false };
-        match &memory {
-            Memory::View => return true,
+    ///
+    /// # Errors
+    /// The host has not taken the addresses back: what is mapped there can still be accessed.
+    pub(crate) fn unmap(&self, address: usize, by: MapCall) -> io::Result<bool> {
+        let Some(Mapping { base, len, physical, memory, .. }) = self.mappings.take(address) else { return Ok(false) };
+        let closed = match &memory {
+            Memory::View => return Ok(true),
             Memory::Window(view, window) => view.close(window),
-            Memory::Trap(range) => range.end(),
-        }
-        let mut unmapped = lock(&self.unmapped);
-        unmapped.push_back((IoMapping { start: base, len, physical, ended: true, by }, memory));
-        let oldest = if unmapped.len() > UNMAPPED_MAX { unmapped.pop_front() } else { None };
-        drop(unmapped);
-        drop(oldest);
-        true
+            Memory::Trap(range) => {
+                range.end();
+                Ok(())
+            }
+        };
+        self.mappings.keep_ended(IoMapping { start: base, len, physical, ended: true, by }, memory);
+        closed.map(|()| true)
     }
 
-    /// The addresses of what was unmapped may be used again.
-    fn forget_unmapped(&self) {
-        let unmapped = std::mem::take(&mut *lock(&self.unmapped));
-        drop(unmapped);
-    }
-
-    /// The mapping that was at an address before it was unmapped, or in or beside whose pages the address lies: of those that have pages without access around them.
+    /// As [`Mappings::near`], or what the system has mapped itself, if the address lies beside that.
     pub(crate) fn mapping_near(&self, address: usize) -> Option<IoMapping> {
-        // A driver may fault while the system has a lock.
-        let (unmapped, mappings) = (self.unmapped.try_lock()?, self.mappings.try_lock()?);
-        let ended = unmapped.iter().rev().map(|(known, memory)| (*known, memory));
-        let live = mappings.iter().map(|mapping| {
-            let &Mapping { base, len, physical, by, ref memory } = mapping;
-            (IoMapping { start: base, len, physical, ended: false, by }, memory)
-        });
-        let known: Vec<_> = ended.chain(live).collect();
-        let inside = known.iter().find(|(known, _)| known.ended && is_near(known, address, 0));
-        let guarded = |memory: &Memory| matches!(memory, Memory::Window(..));
-        let beside = || known.iter().find(|(known, memory)| guarded(memory) && is_near(known, address, PAGE_SIZE));
-        inside.or_else(beside).map(|(known, _)| *known)
+        let beside = || self.views.iter().find_map(|view| view.beside(address));
+        self.mappings.near(address).or_else(beside)
     }
 
     /// Keeps pages for the driver and names them by a handle.
@@ -412,7 +453,8 @@ impl Resources {
     /// Mappings, and the number of memory objects, that the driver did not give back.
     pub(crate) fn leftovers(&self) -> (Vec<LeftMapping>, usize) {
         let left = |&Mapping { len, physical, by, .. }: &Mapping| LeftMapping { len, physical, by };
-        (lock(&self.mappings).iter().map(left).collect(), lock(&self.contiguous).len())
+        let mappings = lock(&self.mappings.0).live.iter().map(left).collect();
+        (mappings, lock(&self.contiguous).len())
     }
 }
 
@@ -425,4 +467,29 @@ fn is_near(mapping: &IoMapping, address: usize, beside: u64) -> bool {
         .checked_next_multiple_of(PAGE_SIZE)
         .map_or(u64::MAX, |end| end.saturating_add(beside));
     (first..end).contains(&at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BY: MapCall = MapCall { service: "MmUnmapIoSpace", from: 0 };
+
+    #[test]
+    fn the_mapping_at_an_address_is_found_also_while_another_thread_works_on_the_mappings() {
+        let mappings = Mappings::default();
+        let ended = IoMapping { start: 0x7000, len: 0x1000, physical: 0x1000, ended: true, by: BY };
+        mappings.keep_ended(ended, Memory::View);
+        let table = lock(&mappings.0);
+        std::thread::scope(|scope| {
+            let asks = scope.spawn(|| mappings.near(0x7010));
+            // Time enough to find the lock taken; whoever comes later finds it free, with the same answer.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            drop(table);
+            assert_eq!(asks.join().expect("an answer"), Some(ended));
+        });
+        assert_eq!(mappings.near(0x8000), None);
+        mappings.forget_ended();
+        assert_eq!(mappings.near(0x7010), None);
+    }
 }

@@ -7,6 +7,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use crate::fence::Rights;
 use crate::paging_queue::PagingQueue;
 use crate::process::{Object, Process};
 use crate::refusal::{Failure, refused};
@@ -32,10 +33,10 @@ pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATE
             );
             return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
-        let fence = device
-            .adapter
-            .vidsch()
-            .create_monitored_fence(&device, FenceOptions { of_queue: true, ..FenceOptions::default() })?;
+        // The program gets an address for reading by the processor and none for engines, whose commands could take a value back. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
+        let rights = Rights { gpu: false, ..Rights::ALL };
+        let options = FenceOptions { of_queue: true, rights, ..FenceOptions::default() };
+        let fence = device.adapter.vidsch().create_monitored_fence(&device, options)?;
         let address = fence.user_address();
         let fence_handle =
             process.insert_on(&device, Object::Sync(Arc::clone(&fence))).inspect_err(|_| fence.destroy())?;

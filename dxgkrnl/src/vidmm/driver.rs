@@ -16,7 +16,7 @@ use crate::vidmm::segment::Segments;
 use crate::vidmm::table::Table;
 use crate::vidmm::table_memory::{Entries, MEDIUM, PageSize, Phase, Shape, Subject, TableMemory, Update};
 use crate::vidmm::table_operation::{Flush, TableWork, UpdateArguments};
-use crate::vidmm::written_tables::Watched;
+use crate::vidmm::written_tables::{Behind, Watched};
 use nt::bugcheck::Bugcheck;
 use nt::page::PAGE_SIZE;
 use nt::ram::Pages;
@@ -55,7 +55,7 @@ pub(crate) fn building(engine: u32, operation: Operation) -> String {
 }
 
 /// Bytes that an operation moves or fills.
-fn bytes_of(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> u64 {
+pub(super) fn bytes_of(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> u64 {
     match operation {
         // SAFETY: the operation selects this arm.
         Operation::DXGK_OPERATION_VIRTUAL_TRANSFER => unsafe { u.TransferVirtual.TransferSizeInBytes },
@@ -309,10 +309,14 @@ impl TableMemory for TableWriter<'_> {
         // A driver that keeps entries elsewhere has itself told of each; it need not write them here. [d3dkmddi: DXGK_GPUMMUCAPS, ExplicitPageTableInvalidation]
         let writes_here = !self.driver.mmu.Bits.ExplicitPageTableInvalidation();
         let watched = writes_here.then(|| Watched::new(update.table, update.phase, &update.entries));
+        // Where a GPU writes tables too, what lies behind one may change by that.
+        let is_alone = !self.driver.tables_by_gpu(false);
+        let behind = self.segments.behind_table(update.table).filter(|_| is_alone).map(Behind::new);
         let address = DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: address.as_ptr().cast() };
         let u = arguments.with(entries, DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, address);
         self.driver.at_once(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)?;
-        match watched.and_then(|watched| watched.left_out(update.phase, entries)) {
+        let overrun = behind.and_then(|behind| behind.overrun(update.table.len()));
+        match overrun.or_else(|| watched.and_then(|watched| watched.left_out(update.phase, entries))) {
             Some(rule) if !self.driver.verifier.is_stopped() => {
                 let call = building(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE);
                 let reason = format!("{call} answered {STATUS_SUCCESS} {rule}");

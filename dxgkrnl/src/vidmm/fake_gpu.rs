@@ -81,6 +81,8 @@ pub(super) struct Fake {
     pub(super) overrun: bool,
     /// It says that it has written beyond its private data.
     pub(super) private_overrun: bool,
+    /// It wants another buffer for a fill for ever, and counts MultipassOffset up; it writes commands, or none.
+    pub(super) never_ends: Option<bool>,
     /// Fills and transfers in the order in which they were begun: direction, allocation, offset in it, and bytes.
     pub(super) moves: Vec<(Option<DXGK_MEMORY_TRANSFER_DIRECTION>, HANDLE, u64, u64)>,
     /// What updates of leaf tables say, other than the first of a table: allocation, offset in it, first address, and protection.
@@ -538,6 +540,16 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
                 let private = args.pDmaBufferPrivateData;
                 args.pDmaBufferPrivateData = private.wrapping_byte_add(args.DmaBufferPrivateDataSize as usize + 1);
             }
+            if let Some(with_commands) = fake.never_ends {
+                args.MultipassOffset += 1;
+                if with_commands {
+                    let words = [1, 0, fill.DestinationVirtualAddress, CHUNK.min(fill.FillSizeInBytes)];
+                    // SAFETY: the buffer has space for a packet.
+                    unsafe { args.pDmaBuffer.cast::<[u64; 4]>().write_unaligned(words) };
+                    args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(PACKET);
+                }
+                return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+            }
             if args.MultipassOffset == 0 {
                 fake.moves.push((None, fill.hAllocation, fill.AllocationOffsetInBytes, fill.FillSizeInBytes));
             }
@@ -655,6 +667,7 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
         gone: HashSet::new(),
         overrun: false,
         private_overrun: false,
+        never_ends: None,
         moves: Vec::new(),
         leaves: Vec::new(),
         initial: 0,

@@ -9,7 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::ddi_buffer::DdiBuffer;
-use crate::vidmm::driver::Operation;
+use crate::vidmm::driver::{Operation, bytes_of};
 use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::location::Location;
 use crate::vidmm::memory::Memory;
@@ -123,7 +123,7 @@ impl Memory {
         operation: Operation,
         u: DXGKARG_BUILDPAGINGBUFFER_Union,
     ) -> Result<(), NTSTATUS> {
-        let mut multipass = 0;
+        let (mut multipass, mut passes, most) = (0, 0, most_passes(operation, &u));
         let mut busy = 0;
         let mut built = false;
         loop {
@@ -152,9 +152,9 @@ impl Memory {
                     return Ok(());
                 }
                 STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER => {
-                    if fresh && !advanced && args.MultipassOffset == multipass {
-                        let found =
-                            format!("answered {status} for an empty buffer of {size:#x} bytes and made no progress");
+                    passes += 1;
+                    let stuck = fresh && !advanced && args.MultipassOffset == multipass;
+                    if let Some(found) = never_done(stuck, (passes, most), size) {
                         driver.stop_of_operation((engine, operation), 0xb, u64::from(size), &found);
                         return Err(STATUS_DEVICE_REMOVED);
                     }
@@ -385,6 +385,36 @@ impl Memory {
         let u = DXGKARG_BUILDPAGINGBUFFER_Union { SignalMonitoredFence: signal };
         self.emit(engine, Operation::DXGK_OPERATION_SIGNAL_MONITORED_FENCE, u)
     }
+}
+
+/// Buffers that an operation may fill before it is complete: one for each page of memory that it moves or entry that it writes, and some. No page says how many; a driver that
+/// asks for more asks for ever.
+fn most_passes(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> u64 {
+    const SOME: u64 = 1024;
+    let units = match operation {
+        // SAFETY: the operation selects this arm.
+        Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE => u64::from(unsafe { u.UpdatePageTable }.NumPageTableEntries),
+        Operation::DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => {
+            // SAFETY: as above.
+            u64::from(unsafe { u.CopyPageTableEntries }.NumRanges).saturating_mul(SOME)
+        }
+        _ => bytes_of(operation, u) / PAGE_SIZE,
+    };
+    units.saturating_add(SOME)
+}
+
+/// Why an operation for which the driver wants another buffer will never be complete, in words. `stuck`: it has put nothing into an empty one.
+fn never_done(stuck: bool, (passes, most): (u64, u64), size: u32) -> Option<String> {
+    let answered = format!("answered {STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER}");
+    if stuck {
+        return Some(format!("{answered} for an empty buffer of {size:#x} bytes and made no progress"));
+    }
+    (passes > most).then(|| {
+        format!(
+            "{answered} for {passes} buffers of {size:#x} bytes in succession, and expected is STATUS_SUCCESS after at most {most}: the operation never ends \
+             [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER, MultipassOffset]"
+        )
+    })
 }
 
 /// True if an operation takes an allocation out of its segment. [debugger: 0x10e, subcode 0x9]

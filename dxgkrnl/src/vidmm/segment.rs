@@ -1,5 +1,6 @@
 //! Memory: segments of the adapter and pages of the machine.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub(crate) struct MemorySegment {
     /// Number of allocations that left it so.
     pub(super) evictions: u32,
     free: RangeAllocator,
+    /// Offsets at which page tables begin.
+    tables: BTreeSet<u64>,
 }
 
 // SAFETY: `kernel` is the adapter's shared mapping, which outlives its memory manager; it is accessed by raw pointer only.
@@ -92,6 +95,7 @@ impl Segments {
                 evicted: 0,
                 evictions: 0,
                 free: usable(segment),
+                tables: BTreeSet::new(),
             })
         });
         Self { ram, list: list.collect(), of_engine, large: None, giver: None, table_work: None }
@@ -228,6 +232,7 @@ impl Segments {
         let offset = memory.free.allocate_top(len, align.max(PAGE_SIZE));
         let given = offset.and_then(|offset| self.give(segment, offset, len, &NO_BAR_OWNER));
         let offset = given.ok_or(STATUS_GRAPHICS_NO_VIDEO_MEMORY)?;
+        self.memory_mut(segment).into_iter().for_each(|memory| _ = memory.tables.insert(offset));
         // SAFETY: the kernel mapping shows the whole segment, and the range lies in it.
         let kernel = base.map(|base| unsafe { base.add(offset as usize) });
         Ok(Table { kernel, place: TablePlace::Segment { segment, offset, len }, blank: Blank::default() })
@@ -244,14 +249,47 @@ impl Segments {
     /// Gives a page table's memory back that nothing reads or writes any more.
     pub(crate) fn release_table_now(&mut self, table: Table) {
         if let TablePlace::Segment { segment, offset, len } = table.place {
+            self.memory_mut(segment).into_iter().for_each(|memory| _ = memory.tables.remove(&offset));
             self.release(segment, offset, len);
         }
+    }
+
+    /// Kernel address of the page behind a page table of a segment, if none but those who write page tables may write there: it is free, or another table's, for which the
+    /// answer has true.
+    pub(crate) fn behind_table(&self, table: &Table) -> Option<(NonNull<u8>, bool)> {
+        let TablePlace::Segment { segment, offset, len } = table.place else { return None };
+        let (memory, end) = (self.memory(segment)?, offset.checked_add(len)?);
+        let of_table = memory.tables.contains(&end);
+        let known = of_table || memory.free.is_free(end, PAGE_SIZE);
+        self.page(segment, end).filter(|_| known).map(|at| (at, of_table))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_behind_a_page_table_is_known_if_it_is_free_or_a_table() {
+        let mut bytes = vec![0_u8; 4 * PAGE_SIZE as usize];
+        let kernel = NonNull::new(bytes.as_mut_ptr());
+        let segment = Segment { id: 1, size: 4 * PAGE_SIZE, kernel, ..Segment::default() };
+        let mut segments = Segments::new(Ram::new(1 << 20).unwrap(), &[segment]);
+        let mut table = || segments.allocate_table(1, PAGE_SIZE, PAGE_SIZE).unwrap();
+        let (last, next, third) = (table(), table(), table());
+        let at = |page: usize| kernel.map(|start| start.addr().get() + page * PAGE_SIZE as usize);
+        let behind = |segments: &Segments, table: &Table| {
+            segments.behind_table(table).map(|(at, of_table)| (at.addr().get(), of_table))
+        };
+        assert_eq!(behind(&segments, &last), None, "the segment ends there");
+        assert_eq!(behind(&segments, &next), at(3).map(|at| (at, true)));
+        segments.release_table_now(last);
+        assert_eq!(behind(&segments, &next), at(3).map(|at| (at, false)));
+        segments.release_table_now(next);
+        let other = segments.allocate(1, 2 * PAGE_SIZE, PAGE_SIZE, &NO_BAR_OWNER);
+        assert_eq!(other, Some(2 * PAGE_SIZE));
+        assert_eq!(behind(&segments, &third), None, "an allocation, which engines write");
+    }
 
     #[test]
     fn invalid_ranges_of_a_segment_are_never_handed_out() {

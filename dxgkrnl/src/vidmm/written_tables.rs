@@ -1,12 +1,14 @@
 // UNSAFETY: reads and writes page tables that a driver writes.
-//! Page tables that a driver writes with the processor, looked at before and after. What entries look like is the driver's own, so that two things can be told, whatever their format is:
+//! Page tables that a driver writes with the processor, looked at before and after. What entries look like is the driver's own, so that three things can be told, whatever their format is:
 //!
 //! - A new table holds anything. It is filled with a pattern before the driver writes it for the first time, and afterwards each entry must have changed as many bytes as the
 //!   shortest entry has.
+//! - What lies behind a table in its segment stays as it is, where that is free or another table.
 //! - The first valid entry must change a table whose entries are all invalid, or else the GPU could not tell the one from the other.
 //!
 //! [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, DXGK_UPDATEPAGETABLEFLAGS]
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use wddm_ddi::km::DXGK_PTE;
@@ -18,6 +20,49 @@ use crate::vidmm::table_memory::{Entries, Phase};
 const PATTERN: u8 = 0xcc;
 /// Bytes of the shortest entry that a page of a 64-bit address fits into.
 const SHORTEST: u64 = 4;
+
+/// Bytes behind a table that are looked at: a few entries.
+const BEHIND: usize = 64;
+/// Most bits of an entry that a GPU sets which notes accesses.
+const NOTED_BITS: u32 = 2;
+
+/// What lies behind a table in its segment, before the update.
+pub(crate) struct Behind {
+    at: NonNull<u8>,
+    /// It is another table, which a GPU may note accesses in; else it is free.
+    of_table: bool,
+    before: [u64; BEHIND / 8],
+}
+
+impl Behind {
+    /// Before the update. `at` is the page behind the table.
+    pub(crate) fn new((at, of_table): (NonNull<u8>, bool)) -> Self {
+        Self { at, of_table, before: words_at(at) }
+    }
+
+    /// After the update of a table of `len` bytes: what the driver has written behind it.
+    pub(crate) fn overrun(&self, len: u64) -> Option<String> {
+        let after = words_at(self.at);
+        let wrote = |(before, after): (&u64, &u64)| {
+            let noted = before & !after == 0 && (before ^ after).count_ones() <= NOTED_BITS;
+            before != after && !(self.of_table && noted)
+        };
+        let word = self.before.iter().zip(&after).position(wrote)?;
+        let (before, after) = (self.before.get(word)?, after.get(word)?);
+        let what = if self.of_table { "another page table" } else { "free memory" };
+        Some(format!(
+            "and wrote behind the {len:#x} bytes of the page table, where {what} is: at offset {:#x} was {before:#x} and is {after:#x}; the size is PageTableSizeInBytes \
+             [d3dkmddi: DXGK_PAGE_TABLE_LEVEL_DESC]",
+            len + 8 * word as u64
+        ))
+    }
+}
+
+fn words_at(at: NonNull<u8>) -> [u64; BEHIND / 8] {
+    // SAFETY: a page of a segment is there, which is mapped as long as the segment, and any bytes are numbers. Only a driver that has returned writes there, and a GPU that notes
+    // accesses, of which any value will do.
+    unsafe { at.cast::<[u64; BEHIND / 8]>().read_volatile() }
+}
 
 /// An update of a table, from before the driver is asked for it.
 pub(crate) struct Watched<'a> {
@@ -81,5 +126,33 @@ impl<'a> Watched<'a> {
         (is_there && before == sum(&bytes)).then(|| {
             "for entries that are valid, and the table is as it was when every entry was invalid [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE]".to_owned()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of a change behind a table.
+    fn told(of_table: bool, before: u64, after: u64) -> Option<String> {
+        let mut page = [before; BEHIND / 8];
+        let at = NonNull::from(&mut page).cast();
+        let behind = Behind::new((at, of_table));
+        // SAFETY: the second word of the array above.
+        unsafe { at.cast::<u64>().add(1).write_volatile(after) };
+        behind.overrun(0x1000)
+    }
+
+    #[test]
+    fn what_a_driver_writes_behind_a_table_is_told_and_what_a_gpu_notes_is_not() {
+        for (of_table, before, after) in
+            [(false, 0, 1), (true, 0, 0xbad_0001), (true, 0x5001, 0), (true, 0x5001, 0x5000), (true, 0x5001, 0x6001)]
+        {
+            let told = told(of_table, before, after).expect("an overrun");
+            assert!(told.contains("wrote behind the 0x1000 bytes") && told.contains("at offset 0x1008 was"), "{told}");
+        }
+        for (of_table, before, after) in [(false, 7, 7), (true, 7, 7), (true, 0x5001, 0x5021), (true, 0x5001, 0x5061)] {
+            assert_eq!(told(of_table, before, after), None, "{before:#x} {after:#x}");
+        }
     }
 }

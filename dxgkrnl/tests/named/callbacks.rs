@@ -2,6 +2,7 @@
 
 use std::ptr;
 
+use dxgkrnl::Rescue;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{LARGE_INTEGER, MEMORY_CACHING_TYPE};
@@ -28,7 +29,46 @@ fn unmap(adapter: &mut Adapter, at: *mut std::ffi::c_void) {
     let _ = unsafe { adapter.interface.DxgkCbUnmapMemory.unwrap()(adapter.handle, at) };
 }
 
-const MISUSES: [Misuse; 7] = [
+/// DxgkCbSynchronizeExecution with NULL for the routine, for the place of its answer, or with the number of a message.
+fn synchronize(adapter: &mut Adapter, routine: PKSYNCHRONIZE_ROUTINE, answers: bool, message: u32) {
+    let mut answer = 0;
+    let place = if answers { &raw mut answer } else { ptr::null_mut() };
+    let synchronize = adapter.interface.DxgkCbSynchronizeExecution.unwrap();
+    // SAFETY: the handle is good, and the routine is not called.
+    let status = unsafe { synchronize(adapter.handle, routine, ptr::null_mut(), message, place) };
+    assert_eq!(status, STATUS_INVALID_PARAMETER);
+}
+
+extern "win64" fn never_called(_: *mut std::ffi::c_void) -> u8 {
+    unreachable!("a call that is refused runs no routine");
+}
+
+const MISUSES: [Misuse; 11] = [
+    (
+        |adapter| {
+            let map = adapter.interface.DxgkCbMapMemory.unwrap();
+            let (at, cache) = (LARGE_INTEGER { QuadPart: adapter.vram }, MEMORY_CACHING_TYPE::MmNonCached);
+            // SAFETY: the handle is good, and NULL is refused.
+            let status = unsafe { map(adapter.handle, at, 0x1000, 0, 0, cache, ptr::null_mut()) };
+            assert_eq!(status, STATUS_INVALID_PARAMETER);
+        },
+        &["DxgkCbMapMemory answers STATUS_INVALID_PARAMETER", "VirtualAddress is NULL"],
+    ),
+    (
+        |adapter| synchronize(adapter, None, true, 0),
+        &["DxgkCbSynchronizeExecution answers STATUS_INVALID_PARAMETER", "SynchronizeRoutine is NULL"],
+    ),
+    (
+        |adapter| synchronize(adapter, Some(never_called), false, 0),
+        &["DxgkCbSynchronizeExecution answers STATUS_INVALID_PARAMETER", "ReturnValue is NULL"],
+    ),
+    (
+        |adapter| synchronize(adapter, Some(never_called), true, 77),
+        &[
+            "DxgkCbSynchronizeExecution answers STATUS_INVALID_PARAMETER",
+            "MessageNumber is 77, and expected is less than",
+        ],
+    ),
     (
         |adapter| {
             map(adapter, adapter.vram, VRAM_SIZE as u32 + 0x1000, 0);
@@ -84,7 +124,7 @@ const MISUSES: [Misuse; 7] = [
     ),
 ];
 
-/// A driver that ignores the status finds the reason in the log. [dispmprt: DXGKCB_MAP_MEMORY, DXGKCB_UNMAP_MEMORY]
+/// Each of these is a finding, and a driver that ignores the status finds the reason in the log. [dispmprt: DXGKCB_MAP_MEMORY, DXGKCB_UNMAP_MEMORY]
 #[test]
 fn callbacks_about_the_device_name_the_argument_and_the_rule_of_what_they_refuse() {
     for (in_start, parts) in MISUSES {
@@ -93,6 +133,7 @@ fn callbacks_about_the_device_name_the_argument_and_the_rule_of_what_they_refuse
         let log = bench.machine.debug_log();
         let told = log.iter().filter(|line| parts.iter().all(|part| line.contains(part))).count();
         assert_eq!(told, 1, "{parts:?}: {log:#?}");
+        assert_eq!(bench.machine.take_rescues(), [(Rescue::MisusedCallback, 1)], "{parts:?}: it is a finding");
         bench.machine.remove(luid).unwrap();
         assert_eq!(bench.machine.bugcheck(), None);
     }

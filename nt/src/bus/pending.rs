@@ -47,7 +47,7 @@ pub(crate) fn of_this_thread() -> *const Pending {
 }
 
 /// Does `access` of this thread, which is under way meanwhile; its number is not looked at. Takes no memory, since a signal handler asks for it.
-pub(super) fn during<R>(access: Access, act: impl FnOnce() -> R) -> R {
+pub(crate) fn during<R>(access: Access, act: impl FnOnce() -> R) -> R {
     PENDING.with(|pending| {
         let word = u64::from(access.bar) << 16 | u64::from(access.size) << 8 | u64::from(access.writes);
         pending.register.store(word, Ordering::Relaxed);

@@ -1,6 +1,25 @@
 //! What a driver has entered and acquired on a thread, and has to leave and release before it returns.
 
 use super::THREAD;
+use crate::driver::Driver;
+
+/// A mutex that a thread has acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldMutex {
+    /// Address of the mutex.
+    pub mutex: usize,
+    /// An address inside the instruction that acquired it, 0 if that is not known.
+    pub instruction: usize,
+}
+
+impl HeldMutex {
+    /// The mutex, and where its holder has acquired it, if that is known.
+    pub fn describe(&self, driver: &Driver) -> String {
+        let place = driver.place(self.instruction);
+        let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+        format!("mutex {:#x}, which it has acquired{place} and not released", self.mutex)
+    }
+}
 
 /// Counts a critical region in.
 pub fn enter_critical_region() {
@@ -42,20 +61,20 @@ pub fn drop_push_lock(address: usize) -> bool {
     })
 }
 
-/// Notes that the thread has acquired a mutex.
-pub fn hold_mutex(address: usize) {
-    THREAD.with_borrow_mut(|thread| thread.mutexes.push(address));
+/// Notes that the thread has acquired a mutex, with an instruction inside of that call.
+pub fn hold_mutex(mutex: usize, instruction: usize) {
+    THREAD.with_borrow_mut(|thread| thread.mutexes.push(HeldMutex { mutex, instruction }));
 }
 
 /// Notes that the thread has released a mutex.
 pub fn drop_mutex(address: usize) {
     THREAD.with_borrow_mut(|thread| {
-        let position = thread.mutexes.iter().rposition(|held| *held == address);
+        let position = thread.mutexes.iter().rposition(|held| held.mutex == address);
         position.map(|position| thread.mutexes.remove(position));
     });
 }
 
 /// A mutex that the thread holds, if any.
-pub fn held_mutex() -> Option<usize> {
+pub fn held_mutex() -> Option<HeldMutex> {
     THREAD.with_borrow(|thread| thread.mutexes.first().copied())
 }

@@ -20,8 +20,8 @@ mod spin_locks;
 mod switch;
 
 pub use bookkeeping::{
-    drop_mutex, drop_push_lock, enter_critical_region, held_mutex, hold_mutex, hold_push_lock, holds_push_lock,
-    in_critical_region, leave_critical_region,
+    HeldMutex, drop_mutex, drop_push_lock, enter_critical_region, held_mutex, hold_mutex, hold_push_lock,
+    holds_push_lock, in_critical_region, leave_critical_region,
 };
 pub(crate) use delivery::{at_call_site, raise, unwind_to};
 pub use spin_locks::HeldSpinLock;
@@ -98,8 +98,8 @@ struct Thread {
     critical_regions: u32,
     /// Addresses of the push locks that the thread has.
     push_locks: Vec<usize>,
-    /// Addresses of the mutexes that the thread has, one as often as it has acquired it.
-    mutexes: Vec<usize>,
+    /// The mutexes that the thread has, one as often as it has acquired it.
+    mutexes: Vec<HeldMutex>,
     /// Kernel stacks that no call uses.
     spare_stacks: Vec<KernelStack>,
 }
@@ -126,8 +126,8 @@ pub struct Leftovers {
     pub critical_regions: u32,
     /// Address of a push lock that was not released.
     pub push_lock: Option<usize>,
-    /// Address of a mutex that was not released.
-    pub mutex: Option<usize>,
+    /// A mutex that was not released, in words.
+    pub mutex: Option<String>,
     /// A spin lock that was not released, in words.
     pub spin_lock: Option<String>,
     /// The direction flag was set.
@@ -153,8 +153,8 @@ impl Leftovers {
         if let Some(push_lock) = self.push_lock {
             verifier.raise(Bugcheck::fatal(format!("{name} returned with push lock {push_lock:#x} held")));
         }
-        if let Some(mutex) = self.mutex {
-            let reason = format!("{name} returned with mutex {mutex:#x} held, which disables normal kernel APCs");
+        if let Some(mutex) = &self.mutex {
+            let reason = format!("{name} returned with {mutex}: that disables normal kernel APCs");
             verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, APCS_DISABLED, 0], reason));
         }
         if self.critical_regions > 0 {
@@ -265,7 +265,7 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
             irql: (left_at != entered_at).then_some((entered_at, left_at)),
             critical_regions: thread.critical_regions.saturating_sub(regions),
             push_lock: left(&mut thread.push_locks, locks),
-            mutex: left(&mut thread.mutexes, mutexes),
+            mutex: left(&mut thread.mutexes, mutexes).map(|held| held.describe(driver)),
             spin_lock: spin_locks::forget_others(&spin_locks).map(|held| held.describe(driver)),
             downwards: outcome == DOWNWARDS,
         };
@@ -283,7 +283,7 @@ pub fn run_thread<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
 }
 
 /// The first of what a call has acquired and not released, where so much was held before it; it is forgotten.
-fn left(held: &mut Vec<usize>, before: usize) -> Option<usize> {
+fn left<Lock: Copy>(held: &mut Vec<Lock>, before: usize) -> Option<Lock> {
     let first = held.get(before).copied();
     held.truncate(before);
     first

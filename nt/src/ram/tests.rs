@@ -16,12 +16,12 @@ fn load(pages: &Pages) -> u8 {
     unsafe { pages.kernel_address().as_ptr().read_volatile() }
 }
 
-/// Bytes of a file other than zero: first and last offset of each run, and the value.
+/// Bytes of a file other than zero, behind the page at address 0: first and last offset of each run, and the value.
 fn contents(file: &File) -> Vec<(u64, u64, u8)> {
-    let mut bytes = vec![0; SIZE as usize];
-    file.read_exact_at(&mut bytes, 0).unwrap();
+    let mut bytes = vec![0; (SIZE - PAGE_SIZE) as usize];
+    file.read_exact_at(&mut bytes, PAGE_SIZE).unwrap();
     let mut runs: Vec<(u64, u64, u8)> = Vec::new();
-    for (at, byte) in (0..).zip(bytes).filter(|(_, byte)| *byte != 0) {
+    for (at, byte) in (PAGE_SIZE..).zip(bytes).filter(|(_, byte)| *byte != 0) {
         match runs.last_mut() {
             Some((_, end, value)) if *end == at && *value == byte => *end += 1,
             _ => runs.push((at, at + 1, byte)),
@@ -52,6 +52,20 @@ fn the_file_of_an_owner_has_its_pages_at_their_addresses_and_nothing_else() {
     assert_eq!((load(&kernel), load(&pages[1])), (9, 2));
     assert_eq!(kernel.file().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     assert!(ram.file().is_none());
+}
+
+#[test]
+fn the_page_at_address_0_is_nobodys_and_is_not_zero() {
+    for ram in [Ram::new(SIZE).unwrap(), Ram::in_one_file(SIZE).unwrap()] {
+        let start = ram.kernel_address(0, PAGE_SIZE).unwrap();
+        let bytes = (0..PAGE_SIZE as usize).map(|at| {
+            // SAFETY: a byte of the machine's memory, which nobody writes.
+            unsafe { start.add(at).read() }
+        });
+        assert!(bytes.into_iter().all(|byte| byte == NOBODYS));
+        let all = ram.allocate(SIZE - PAGE_SIZE, PAGE_SIZE).unwrap();
+        assert_eq!(all.address(), PAGE_SIZE);
+    }
 }
 
 #[test]

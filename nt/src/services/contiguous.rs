@@ -25,6 +25,15 @@ struct Wanted {
     lowest: u64,
     highest: u64,
     boundary: u64,
+    /// The processor may execute it.
+    executable: bool,
+}
+
+impl Wanted {
+    /// Any that is not executable.
+    fn any() -> Self {
+        Self { lowest: 0, highest: u64::MAX, boundary: 0, executable: false }
+    }
 }
 
 /// NULL if there is no such memory. The contents are undefined.
@@ -33,7 +42,7 @@ fn allocate(service: &'static str, bytes: usize, wanted: &Wanted) -> *mut c_void
         stop(irql_above(service, 0, DISPATCH_LEVEL));
     }
     let (driver, from) = (caller(service), calling_instruction());
-    let &Wanted { lowest, highest, boundary } = wanted;
+    let &Wanted { lowest, highest, boundary, executable } = wanted;
     let size = bytes as u64;
     // Aligned to its size rounded up, a block crosses no boundary that it fits in.
     let align = if boundary == 0 { Some(PAGE_SIZE) } else { size.checked_next_power_of_two() };
@@ -44,13 +53,13 @@ fn allocate(service: &'static str, bytes: usize, wanted: &Wanted) -> *mut c_void
         }
         let pages = driver.ram()?.allocate(size, align.filter(|_| fits)?.max(PAGE_SIZE))?;
         let inside = pages.address() >= lowest && pages.address() + size - 1 <= highest;
-        if inside { driver.contiguous().keep(pages, bytes, from) } else { None }
+        if inside { driver.contiguous().keep(pages, bytes, from, executable) } else { None }
     });
     std::ptr::with_exposed_provenance_mut(found.unwrap_or(0))
 }
 
 pub(super) extern "win64" fn mm_allocate_contiguous_memory(bytes: usize, highest: u64) -> *mut c_void {
-    allocate("MmAllocateContiguousMemory", bytes, &Wanted { lowest: 0, highest, boundary: 0 })
+    allocate("MmAllocateContiguousMemory", bytes, &Wanted { highest, ..Wanted::any() })
 }
 
 extern "win64" fn mm_allocate_contiguous_specify_cache(
@@ -60,7 +69,7 @@ extern "win64" fn mm_allocate_contiguous_specify_cache(
     boundary: u64,
     _cache: u32,
 ) -> *mut c_void {
-    allocate("MmAllocateContiguousMemorySpecifyCache", bytes, &Wanted { lowest, highest, boundary })
+    allocate("MmAllocateContiguousMemorySpecifyCache", bytes, &Wanted { lowest, highest, boundary, ..Wanted::any() })
 }
 
 /// The machine has one node, so that none is preferred.
@@ -72,10 +81,12 @@ extern "win64" fn mm_allocate_contiguous_specify_cache_node(
     _cache: u32,
     _node: u32,
 ) -> *mut c_void {
-    allocate("MmAllocateContiguousMemorySpecifyCacheNode", bytes, &Wanted { lowest, highest, boundary })
+    let wanted = Wanted { lowest, highest, boundary, ..Wanted::any() };
+    allocate("MmAllocateContiguousMemorySpecifyCacheNode", bytes, &wanted)
 }
 
-/// As above. The protection is PAGE_READWRITE or PAGE_EXECUTE_READWRITE, with at most one of PAGE_NOCACHE and PAGE_WRITECOMBINE.
+/// As above. The protection is PAGE_READWRITE or PAGE_EXECUTE_READWRITE, with at most one of PAGE_NOCACHE and PAGE_WRITECOMBINE. The page says of no other what it does:
+/// here it has no memory, and the log has the rule.
 extern "win64" fn mm_allocate_contiguous_node_memory(
     bytes: usize,
     lowest: u64,
@@ -84,12 +95,26 @@ extern "win64" fn mm_allocate_contiguous_node_memory(
     protection: u32,
     _node: u32,
 ) -> *mut c_void {
-    const PROTECTIONS: [u32; 2] = [0x04, 0x40];
+    const NAME: &str = "MmAllocateContiguousNodeMemory";
+    const READWRITE: u32 = 0x04;
+    const EXECUTE_READWRITE: u32 = 0x40;
     const MODIFIERS: u32 = 0x200 | 0x400;
-    if !PROTECTIONS.contains(&(protection & !MODIFIERS)) || protection & MODIFIERS == MODIFIERS {
+    let executable = match protection & !MODIFIERS {
+        READWRITE => Some(false),
+        EXECUTE_READWRITE => Some(true),
+        _ => None,
+    };
+    let Some(executable) = executable.filter(|_| protection & MODIFIERS != MODIFIERS) else {
+        let driver = caller(NAME);
+        on_host_stack(|| {
+            driver.verifier().log(format!(
+                "{NAME} answers NULL: Protect is {protection:#x}, and expected is PAGE_READWRITE (0x4) or PAGE_EXECUTE_READWRITE (0x40), with at most one of PAGE_NOCACHE (0x200) and \
+                 PAGE_WRITECOMBINE (0x400) [wdm: MmAllocateContiguousNodeMemory]"
+            ));
+        });
         return std::ptr::null_mut();
-    }
-    allocate("MmAllocateContiguousNodeMemory", bytes, &Wanted { lowest, highest, boundary })
+    };
+    allocate(NAME, bytes, &Wanted { lowest, highest, boundary, executable })
 }
 
 pub(super) extern "win64" fn mm_free_contiguous_memory(address: *mut c_void) {
@@ -226,11 +251,45 @@ mod tests {
     }
 
     #[test]
+    fn memory_with_page_execute_readwrite_alone_is_executed() {
+        /// `mov eax, 7; ret`.
+        const CODE: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3];
+        let mapped = |protection| {
+            let driver = driver();
+            let seen = driver_call::run(&driver, "a function", || {
+                let memory = mm_allocate_contiguous_node_memory(PAGE, 0, u64::MAX, 0, protection, 0x8000_0000);
+                // SAFETY: places in the block.
+                assert_eq!(unsafe { guarded::write(memory.cast(), CODE) }, Ok(()));
+                let maps = std::fs::read_to_string("/proc/self/maps").expect("the mappings of this process");
+                let line = maps.lines().find(|line| line.starts_with(&format!("{:x}-", memory.addr())));
+                let rights = line.and_then(|line| line.split(' ').nth(1)).expect("a mapping").to_owned();
+                let answer = rights.contains('x').then(|| {
+                    // SAFETY: the code is a whole function of this convention.
+                    let function = unsafe { std::mem::transmute::<*mut c_void, extern "win64" fn() -> u32>(memory) };
+                    function()
+                });
+                mm_free_contiguous_memory(memory);
+                (rights, answer)
+            });
+            driver.check_unloaded();
+            assert_eq!(driver.verifier().bugcheck(), None);
+            seen.0.expect("it returns")
+        };
+        assert_eq!(mapped(0x40), ("rwxs".to_owned(), Some(7)));
+        assert_eq!(mapped(0x04), ("rw-s".to_owned(), None));
+    }
+
+    #[test]
     fn memory_of_a_node_has_one_of_the_protections_and_lies_where_it_may() {
         let driver = driver();
         driver_call::run(&driver, "a function", || {
-            for protection in [0, 0x02, 0x604, 0x20] {
+            for protection in [0, 0x02, 0x604, 0x10, 0x20] {
                 assert!(mm_allocate_contiguous_node_memory(PAGE, 0, u64::MAX, 0, protection, 0).is_null());
+                let told = driver.verifier().log_lines().pop().expect("a line");
+                assert!(
+                    told.contains(&format!("Protect is {protection:#x}, and expected is PAGE_READWRITE")),
+                    "{told}"
+                );
             }
             assert!(mm_allocate_contiguous_specify_cache_node(PAGE, 1 << 40, u64::MAX, 0, 1, 0).is_null());
             let memory = mm_allocate_contiguous_node_memory(3 * PAGE, 0, u64::MAX, 4 * PAGE_SIZE, 0x204, 0x8000_0000);

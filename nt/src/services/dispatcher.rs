@@ -18,7 +18,7 @@ use super::{STOP_CHECK, check_stopped, good, nanoseconds, require_at_most};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::ThreadObject;
 use crate::driver::Export;
-use crate::driver_call::{drop_mutex, hold_mutex, in_service, on_host_stack, stop};
+use crate::driver_call::{calling_instruction, drop_mutex, hold_mutex, in_service, on_host_stack, stop};
 use crate::fault::Fault;
 use crate::lock::{Condvar, Mutex, lock};
 use crate::unwind::{CallSite, with_call_site};
@@ -290,15 +290,24 @@ enum Unwaitable {
     Nothing(*mut c_void),
 }
 
+/// A thread that waits.
+#[derive(Clone, Copy)]
+struct Waiter {
+    /// Address of its object.
+    thread: usize,
+    /// An address inside the instruction of the image that asked for the wait, where that may acquire a mutex; 0 if it is not known.
+    instruction: usize,
+}
+
 /// Resets an auto-reset object, or takes one from a semaphore, when a wait for it is satisfied.
-fn consume(object: *mut c_void, me: usize) -> Result<(), Fault> {
+fn consume(object: *mut c_void, me: Waiter) -> Result<(), Fault> {
     match read::<u8>(object, 0)? & 0x7f {
         SYNCHRONIZATION_EVENT | SYNCHRONIZATION_TIMER => write(object, SIGNAL_STATE, 0_i32),
         SEMAPHORE => write(object, SIGNAL_STATE, read::<i32>(object, SIGNAL_STATE)? - 1),
         MUTANT => {
             write(object, SIGNAL_STATE, read::<i32>(object, SIGNAL_STATE)?.saturating_sub(1))?;
-            write(object, OWNER, me)?;
-            hold_mutex(object.addr());
+            write(object, OWNER, me.thread)?;
+            hold_mutex(object.addr(), me.instruction);
             Ok(())
         }
         _ => Ok(()),
@@ -306,11 +315,11 @@ fn consume(object: *mut c_void, me: usize) -> Result<(), Fault> {
 }
 
 /// Ends a wait if it can be ended: the number of the object.
-fn satisfy(objects: &[*mut c_void], all: bool, me: usize) -> Result<Option<usize>, Unwaitable> {
+fn satisfy(objects: &[*mut c_void], all: bool, me: Waiter) -> Result<Option<usize>, Unwaitable> {
     let why = |object: *mut c_void| {
         move |fault: Option<Fault>| fault.map_or(Unwaitable::Nothing(object), Unwaitable::Pointer)
     };
-    let signaled = |object: &*mut c_void| is_signaled(*object, me).map_err(why(*object));
+    let signaled = |object: &*mut c_void| is_signaled(*object, me.thread).map_err(why(*object));
     let mut first = None;
     for (index, object) in objects.iter().enumerate() {
         match (signaled(object)?, all) {
@@ -347,7 +356,10 @@ pub(super) fn moment(due: i64) -> Instant {
 fn wait(service: &'static str, objects: &[*mut c_void], all: bool, deadline: Option<Instant>) -> NTSTATUS {
     let now = Instant::now();
     require_at_most(service, if deadline.is_some_and(|end| end <= now) { DISPATCH_LEVEL } else { APC_LEVEL });
-    let me = ke_get_current_thread().addr();
+    let is_mutex = |object: &*mut c_void| read::<u8>(*object, 0).is_ok_and(|kind| kind & 0x7f == MUTANT);
+    // The way to the calling instruction is long: only who acquires a mutex is told of.
+    let instruction = if objects.iter().any(is_mutex) { calling_instruction() } else { 0 };
+    let me = Waiter { thread: ke_get_current_thread().addr(), instruction };
     let _waits = in_service(service);
     loop {
         let outcome = on_host_stack(|| {

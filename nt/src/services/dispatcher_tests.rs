@@ -242,7 +242,10 @@ fn a_call_that_returns_with_a_mutex_has_not_left_what_it_entered() {
         let _ = acquire();
         let_go(mutex.at())
     });
-    assert_eq!(leftovers.mutex, Some(mutex.at().addr()));
+    assert_eq!(
+        leftovers.mutex,
+        Some(format!("mutex {:#x}, which it has acquired and not released", mutex.at().addr()))
+    );
     leftovers.check("a function", driver.verifier());
     let bugcheck = driver.verifier().bugcheck().unwrap();
     assert_eq!(bugcheck.code, Bugcheck::APC_INDEX_MISMATCH);

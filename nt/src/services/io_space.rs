@@ -56,8 +56,17 @@ extern "win64" fn mm_unmap_io_space(base: *mut c_void, _bytes: usize) {
     }
     let (driver, by) = (caller(NAME), MapCall { service: NAME, from: calling_instruction() });
     let ended = on_host_stack(|| {
-        if driver.io_spaces().iter().any(|space| space.unmap(base.addr(), by)) {
-            return Ok(());
+        for space in driver.io_spaces() {
+            match space.unmap(base.addr(), by) {
+                Ok(false) => {}
+                Ok(true) => return Ok(()),
+                Err(error) => {
+                    let reason = format!(
+                        "{NAME} of {base:p}: the host has not taken its addresses back ({error}), so that a use of the ended mapping would not be found"
+                    );
+                    return Err(Bugcheck::fatal_of(base.addr(), reason));
+                }
+            }
         }
         let known = driver.mapping_near(base.addr()).filter(|known| known.ended && known.start == base.addr());
         let before = known.map_or_else(String::new, |known| {
@@ -73,6 +82,7 @@ extern "win64" fn mm_unmap_io_space(base: *mut c_void, _bytes: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::sync::{Arc, Weak};
 
     use super::*;
@@ -93,12 +103,15 @@ mod tests {
             })
         }
 
-        fn unmap(&self, address: usize, by: MapCall) -> bool {
+        fn unmap(&self, address: usize, by: MapCall) -> io::Result<bool> {
             assert_eq!(by.service, "MmUnmapIoSpace");
+            if address == 0xa000 {
+                return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+            }
             let mut mapped = self.0.lock();
             let known = (0x7000..0x8000).contains(&address) && *mapped != 0;
             *mapped -= u32::from(known);
-            known
+            Ok(known)
         }
 
         fn mapping_near(&self, address: usize) -> Option<IoMapping> {
@@ -143,6 +156,17 @@ mod tests {
         driver_call::run(&driver, "a function", || mm_unmap_io_space(std::ptr::without_provenance_mut(0x9000), 8));
         let bugcheck = driver.verifier().bugcheck().expect("the machine stops");
         assert!(bugcheck.reason.contains("which is no mapping of MmMapIoSpace: MmUnmapIoSpace has unmapped it"));
+    }
+
+    #[test]
+    fn a_mapping_whose_addresses_the_host_does_not_take_back_stops_the_machine_by_name() {
+        let (driver, page) = (Driver::for_tests("mapper"), Arc::new(Page::default()));
+        let space: Weak<Page> = Arc::downgrade(&page);
+        driver.add_io_space(space);
+        driver_call::run(&driver, "a function", || mm_unmap_io_space(std::ptr::without_provenance_mut(0xa000), 8));
+        let bugcheck = driver.verifier().bugcheck().expect("the machine stops");
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x113, 0xa000), "{bugcheck}");
+        assert!(bugcheck.reason.contains("has not taken its addresses back (Cannot allocate memory"), "{bugcheck}");
     }
 
     #[test]

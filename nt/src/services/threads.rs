@@ -134,7 +134,9 @@ extern "win64" fn ps_terminate_system_thread(_status: NTSTATUS) -> NTSTATUS {
         stop(Bugcheck::fatal(format!("{NAME} in {name}, on a thread that PsCreateSystemThread has not made")));
     }
     if let Some(mutex) = driver_call::held_mutex() {
-        let reason = format!("{NAME} of a thread that holds mutex {mutex:#x}, for which others would wait for ever");
+        let driver = caller(NAME);
+        let mutex = on_host_stack(|| mutex.describe(&driver));
+        let reason = format!("{NAME} of a thread that holds {mutex}: others would wait for it for ever");
         stop(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, driver_call::APCS_DISABLED, 0], reason));
     }
     driver_call::abandon("a system thread has ended")

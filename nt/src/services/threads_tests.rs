@@ -56,7 +56,7 @@ fn a_thread_that_is_not_the_drivers_own_cannot_be_ended_by_it() {
 fn a_system_thread_that_ends_with_a_mutex_leaves_others_waiting() {
     let driver = Driver::for_tests("mutex");
     driver_call::run(&driver, SYSTEM_THREAD, || {
-        driver_call::hold_mutex(0x1000);
+        driver_call::hold_mutex(0x1000, 0);
         ps_terminate_system_thread(STATUS_SUCCESS)
     });
     let bugcheck = driver.verifier().bugcheck().expect("the machine says why it has stopped");

@@ -1,0 +1,173 @@
+//! Tests of interrupts and their counts.
+
+use std::ffi::c_void;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
+use wddm_ddi::types::BOOLEAN;
+
+use super::*;
+use crate::registration::Registered;
+use nt::bus::Bar;
+use nt::driver::Driver;
+use nt::irql;
+use nt::ram::Ram;
+
+#[test]
+fn the_interrupt_lock_raises_may_be_nested_and_excludes_others() {
+    let interrupts = Interrupts::default();
+    {
+        let _outer = interrupts.acquire();
+        assert_eq!(irql::current(), DEVICE_LEVEL);
+        let inner = interrupts.acquire();
+        drop(inner);
+        assert!(interrupts.is_held_here());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(!interrupts.is_held_here());
+                assert!(interrupts.line.try_lock().is_none());
+            });
+        });
+    }
+    assert!(!interrupts.is_held_here());
+    assert_eq!(irql::current(), 0);
+    assert!(interrupts.line.try_lock().is_some());
+}
+
+#[test]
+fn messages_beyond_the_last_vector_are_ignored_and_equal_ones_merged() {
+    let interrupts = Arc::new(Interrupts::default());
+    let sink = |function| Sink { interrupts: Arc::downgrade(&interrupts), function };
+    sink(0).message(3);
+    sink(0).message(3);
+    sink(0).message(8);
+    sink(1).message(2);
+    sink(1).message(u16::MAX);
+    assert_eq!(interrupts.pending.load(Ordering::Relaxed), 1 << 3 | 1 << 10);
+    assert!(interrupts.queue_dpc(0) && interrupts.queue_dpc(1));
+    assert!(!interrupts.queue_dpc(0) && !interrupts.queue_dpc(1));
+}
+
+#[test]
+fn a_report_that_no_dpc_answers_is_told_once_unless_a_dpc_is_queued() {
+    let interrupts = Interrupts::default();
+    let report = TraceKind::Dpc;
+    assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "nothing was reported");
+    interrupts.count_notification(1, false, report);
+    assert_eq!(interrupts.take_overdue_report(Duration::from_secs(3600)), None, "it is not late");
+    interrupts.queue_dpc(0);
+    assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "a DPC is queued");
+    interrupts.dpc_queued.store(0, Ordering::Release);
+    assert!(interrupts.take_overdue_report(Duration::ZERO).is_some());
+    assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "told once");
+    interrupts.count_notification(1, false, report);
+    interrupts.count_dpc_notification();
+    assert_eq!(interrupts.take_overdue_report(Duration::ZERO), None, "it was answered");
+}
+
+/// A bus of a function that asserts its line for ever: it counts how often the line is unmasked.
+#[derive(Default)]
+struct Asserts(AtomicU64);
+
+impl Bus for Asserts {
+    fn name(&self) -> String {
+        "a line that is asserted".to_owned()
+    }
+    fn config_read(&self, _: u16, _: u8) -> u32 {
+        u32::MAX
+    }
+    fn config_write(&self, _: u16, _: u8, _: u32) {}
+    fn bar(&self, _: u8) -> Option<Bar> {
+        None
+    }
+    fn register_read(&self, _: u8, _: u64, _: u8) -> u64 {
+        u64::MAX
+    }
+    fn register_write(&self, _: u8, _: u64, _: u8, _: u64) {}
+    fn connect_interrupts(&self, _: u16, _: Arc<dyn InterruptSink>) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn unmask_line(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn disconnect_interrupts(&self) {}
+    fn map_memory(&self, _: &Arc<Ram>) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn unmap_memory(&self, _: &Ram) {}
+}
+
+/// Claims interrupts of the adapters whose context is odd.
+extern "win64" fn claims_odd(context: *mut c_void, _message: u32) -> BOOLEAN {
+    (context.addr() % 2) as BOOLEAN
+}
+
+/// An adapter of two functions, of which the driver claims the interrupts of the second.
+struct World {
+    interrupts: Arc<Interrupts>,
+    miniport: Miniport,
+    contexts: [KmdHandle; 2],
+}
+
+impl World {
+    fn new() -> Self {
+        let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
+        table.DxgkDdiInterruptRoutine = Some(claims_odd);
+        let miniport = Miniport::new(Registered::newest(table), Driver::for_tests("storm"), Arc::default());
+        let interrupts = Arc::new(Interrupts::default());
+        interrupts.connect();
+        let contexts = [2, 3].map(|number| KmdHandle::new(std::ptr::without_provenance_mut(number)));
+        Self { interrupts, miniport, contexts }
+    }
+
+    /// So many interrupts of a function, each delivered by itself.
+    fn interrupt(&self, function: u32, message: u16, times: u32) {
+        let sink = Sink { interrupts: Arc::downgrade(&self.interrupts), function };
+        for _ in 0..times {
+            sink.message(message);
+            assert!(self.interrupts.deliver(&self.miniport, &self.contexts));
+        }
+    }
+
+    /// Lines of the log that tell of answers FALSE.
+    fn told(&self) -> Vec<String> {
+        let lines = self.miniport.driver().verifier().log_lines();
+        lines.into_iter().filter(|line| line.contains("answered FALSE for")).collect()
+    }
+}
+
+#[test]
+fn a_line_that_nobody_claims_is_unmasked_up_to_the_limit_and_stays_masked_from_then_on() {
+    let (world, line) = (World::new(), Arc::new(Asserts::default()));
+    let bus: Arc<dyn Bus> = Arc::<Asserts>::clone(&line);
+    world.interrupts.add_line(0, &bus);
+    world.interrupt(0, 0, UNCLAIMED_MAX - 1);
+    assert_eq!(line.0.load(Ordering::Relaxed), u64::from(UNCLAIMED_MAX) - 1, "each of them is sent again");
+    assert_eq!(world.told(), [""; 0]);
+    world.interrupt(0, 0, 1);
+    assert_eq!(line.0.load(Ordering::Relaxed), u64::from(UNCLAIMED_MAX) - 1, "the line is masked");
+    let told = world.told();
+    assert!(told.len() == 1 && told[0].contains("line-based interrupt 1000 times in succession"), "{told:?}");
+    assert_eq!(world.interrupts.counters().unclaimed_interrupts, u64::from(UNCLAIMED_MAX));
+}
+
+#[test]
+fn each_line_and_each_message_of_each_linked_function_has_a_count_of_its_own() {
+    let (world, line) = (World::new(), Arc::new(Asserts::default()));
+    let bus: Arc<dyn Bus> = Arc::<Asserts>::clone(&line);
+    world.interrupts.add_line(1, &bus);
+    for round in 0..UNCLAIMED_MAX {
+        // A function whose interrupts are claimed, and another message, make nobody's count begin anew or grow.
+        world.interrupt(1, 0, 1);
+        world.interrupt(0, 5, round % 2);
+        assert_eq!(world.told(), [""; 0], "round {round}");
+        world.interrupt(0, 3, 1);
+    }
+    let told = world.told();
+    assert!(told.len() == 1 && told[0].contains("message 3 of function 0 1000 times in succession"), "{told:?}");
+    world.interrupt(0, 3, UNCLAIMED_MAX);
+    assert_eq!(world.told().len(), 1, "a message is told of once");
+    world.interrupt(0, 5, UNCLAIMED_MAX / 2);
+    let told = world.told();
+    assert!(told.len() == 2 && told[1].contains("message 5 of function 0 1000 times"), "{told:?}");
+}
