@@ -16,6 +16,7 @@ mod allocate;
 mod arith;
 mod bound;
 mod constant;
+mod contract;
 mod control;
 mod convert;
 mod copies;
@@ -138,6 +139,7 @@ impl Target<'_> {
         dead::remove_overwritten(&mut nodes, &lower.ir.registers);
         let mut code = flatten::flatten(nodes, &mut lower.ir)?;
         copies::remove_copies(&mut code, &lower.ir.registers);
+        contract::contract(&mut code, &lower.ir.registers);
         let allocated = allocate::allocate(code, &lower.ir.registers, scratch)?;
         encode::encode(allocated, self.workgroup, shared)
     }
