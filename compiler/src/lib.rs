@@ -47,6 +47,7 @@ mod texel;
 mod types;
 mod unroll;
 mod value;
+mod zeros;
 
 pub use error::Error;
 pub use options::{ArgumentLayout, Binding, Descriptor, Options};
@@ -136,6 +137,7 @@ impl Target<'_> {
     fn program(&self, mut lower: lower::Lower<'_>) -> Result<Vec<u8>, Error> {
         let (shared, scratch) = (lower.shared, lower.scratch_most);
         let mut nodes = lower.ir.finish();
+        zeros::remove_zeros(&mut nodes, &lower.ir.registers);
         dead::remove_overwritten(&mut nodes, &lower.ir.registers);
         let mut code = flatten::flatten(nodes, &mut lower.ir)?;
         copies::remove_copies(&mut code, &lower.ir.registers);
