@@ -8,6 +8,7 @@
 mod access;
 mod bytes;
 mod composed;
+mod division;
 mod form;
 mod guarded;
 mod halves;
