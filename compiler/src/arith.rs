@@ -1,7 +1,7 @@
 //! Arithmetic, component by component, and linear algebra.
 
 use campanile_hw::isa::{Comparison as C, Op as I, Type as T};
-use rspirv::spirv::Op;
+use rspirv::spirv::{Decoration, Op};
 
 use crate::constant::binary;
 use crate::error::{Result, malformed};
@@ -35,6 +35,22 @@ const fn comparison(op: Op) -> Option<(C, bool, bool)> {
         Op::FUnordGreaterThanEqual => (C::Lt, false, true),
         _ => return None,
     })
+}
+
+/// True for products and sums of floating-point numbers. Where NoContraction does not decorate them, a product and the sum that it goes into may be rounded once.
+const fn contracts(op: Op) -> bool {
+    matches!(
+        op,
+        Op::FAdd
+            | Op::FMul
+            | Op::Dot
+            | Op::VectorTimesScalar
+            | Op::MatrixTimesScalar
+            | Op::MatrixTimesVector
+            | Op::VectorTimesMatrix
+            | Op::MatrixTimesMatrix
+            | Op::OuterProduct
+    )
 }
 
 impl Lower<'_> {
@@ -94,6 +110,13 @@ impl Lower<'_> {
 
     /// Translates an instruction that computes components one by one, such as an addition, a comparison or a conversion.
     pub(crate) fn arithmetic(&mut self, inst: &Inst) -> Result<()> {
+        self.ir.contracts = contracts(inst.op) && !self.types.has(inst.id, Decoration::NoContraction);
+        let done = self.computed(inst);
+        self.ir.contracts = false;
+        done
+    }
+
+    fn computed(&mut self, inst: &Inst) -> Result<()> {
         if let Some((op, signed)) = binary(inst.op) {
             return self.each2(inst, 0, |s, scalar, a, b| {
                 let (a, b) = if signed { (s.signed(scalar, a)?, s.signed(scalar, b)?) } else { (a, b) };

@@ -11,7 +11,7 @@ use crate::ir::{Inst, Register, Src, V};
 const NEAR: usize = 64;
 
 /// True at the ends of straight code.
-const fn is_boundary(op: I) -> bool {
+pub(crate) const fn is_boundary(op: I) -> bool {
     (op as u8) < I::Barrier as u8
 }
 
@@ -28,13 +28,13 @@ pub(crate) fn remove_copies(code: &mut Vec<Inst>, registers: &[Register]) {
     let alone = |register: V| registers.get(register as usize).is_some_and(|entry| entry.group.1 == 1);
     backward(code, registers.len(), &alone);
     forward(code);
-    let uses = uses(code, registers.len());
+    let uses = count_uses(code, registers.len());
     let unused = |to: V| alone(to) && uses.get(to as usize) == Some(&0);
     code.retain(|inst| copied(inst).is_none_or(|(to, _)| !unused(to)));
 }
 
 /// The number of instructions that read each register.
-fn uses(code: &[Inst], registers: usize) -> Vec<u32> {
+pub(crate) fn count_uses(code: &[Inst], registers: usize) -> Vec<u32> {
     let mut uses = vec![0; registers];
     for source in code.iter().flat_map(Inst::sources) {
         if let Some(count) = uses.get_mut(source as usize) {
@@ -76,7 +76,7 @@ fn forward(code: &mut [Inst]) {
 
 /// Computes what is only copied where the copy goes.
 fn backward(code: &mut Vec<Inst>, registers: usize, alone: &dyn Fn(V) -> bool) {
-    let uses = uses(code, registers);
+    let uses = count_uses(code, registers);
     let mut definitions = vec![0u32; registers];
     for written in code.iter().flat_map(results) {
         if let Some(count) = definitions.get_mut(written as usize) {

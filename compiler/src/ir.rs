@@ -75,19 +75,33 @@ pub(crate) struct Inst {
     pub(crate) b: Option<Src>,
     pub(crate) c: Option<V>,
     pub(crate) immediate: u64,
+    /// True for a product or sum of floating-point numbers that may be part of an operation that rounds once.
+    pub(crate) contracts: bool,
     pub(crate) line: u32,
 }
 
 /// What an instruction does, as a key: everything but its result and line.
-type Key = (u8, u8, u8, Option<V>, Option<Src>, Option<V>, u64);
+type Key = (u8, u8, u8, Option<V>, Option<Src>, Option<V>, u64, bool);
 
 impl Inst {
     const fn key(&self) -> Key {
-        (self.op as u8, self.ty as u8, self.modifier, self.a, self.b, self.c, self.immediate)
+        (self.op as u8, self.ty as u8, self.modifier, self.a, self.b, self.c, self.immediate, self.contracts)
     }
 
     pub(crate) const fn new(op: Op, ty: Type) -> Self {
-        Self { op, ty, modifier: 0, order: 0, dst: None, a: None, b: None, c: None, immediate: 0, line: 0 }
+        Self {
+            op,
+            ty,
+            modifier: 0,
+            order: 0,
+            dst: None,
+            a: None,
+            b: None,
+            c: None,
+            immediate: 0,
+            contracts: false,
+            line: 0,
+        }
     }
 
     /// Virtual registers that it reads.
@@ -172,13 +186,16 @@ pub(crate) struct Builder {
     pub(crate) held: Known,
     /// Results of shifts by a constant: which, of what and by how many bits.
     shifts: HashMap<V, (Op, V, u64)>,
+    /// True while the instructions that are appended may round once together, see [`Inst::contracts`].
+    pub(crate) contracts: bool,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
         let (open, known) = (vec![Vec::new()], vec![HashMap::new()]);
         let (registers, labels, nodes, ceiling, line) = (Vec::new(), 0, 0, NODES_MAX, 0);
-        Self { open, known, registers, labels, nodes, ceiling, line, held: Known::new(), shifts: HashMap::new() }
+        let (held, shifts, contracts) = (Known::new(), HashMap::new(), false);
+        Self { open, known, registers, labels, nodes, ceiling, line, held, shifts, contracts }
     }
 
     /// The number of nodes.
@@ -467,7 +484,8 @@ impl Builder {
             return self.define(inst, Class::of(ty)).map(Src::Reg);
         }
         let a = Some(self.reg(ty, a)?);
-        self.define(Inst { a, b: Some(b), ..Inst::new(op, ty) }, Class::of(ty)).map(Src::Reg)
+        let contracts = self.contracts && ty.is_float() && matches!(op, Op::Add | Op::Mul);
+        self.define(Inst { a, b: Some(b), contracts, ..Inst::new(op, ty) }, Class::of(ty)).map(Src::Reg)
     }
 
     /// What is rotated to the left and by how many bits, where an operation puts the two shifts of a rotation together.

@@ -16,6 +16,7 @@ mod allocate;
 mod arith;
 mod bound;
 mod constant;
+mod contract;
 mod control;
 mod convert;
 mod copies;
@@ -46,6 +47,7 @@ mod texel;
 mod types;
 mod unroll;
 mod value;
+mod zeros;
 
 pub use error::Error;
 pub use options::{ArgumentLayout, Binding, Descriptor, Options};
@@ -135,9 +137,11 @@ impl Target<'_> {
     fn program(&self, mut lower: lower::Lower<'_>) -> Result<Vec<u8>, Error> {
         let (shared, scratch) = (lower.shared, lower.scratch_most);
         let mut nodes = lower.ir.finish();
+        zeros::remove_zeros(&mut nodes, &lower.ir.registers);
         dead::remove_overwritten(&mut nodes, &lower.ir.registers);
         let mut code = flatten::flatten(nodes, &mut lower.ir)?;
         copies::remove_copies(&mut code, &lower.ir.registers);
+        contract::contract(&mut code, &lower.ir.registers);
         let allocated = allocate::allocate(code, &lower.ir.registers, scratch)?;
         encode::encode(allocated, self.workgroup, shared)
     }

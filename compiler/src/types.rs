@@ -173,6 +173,11 @@ impl Types {
         all.iter().find(|words| words.first() == Some(&(decoration as u32))).map(Vec::as_slice)
     }
 
+    /// True if an id itself has a decoration.
+    pub(crate) fn has(&self, id: u32, decoration: Decoration) -> bool {
+        self.find(id, WHOLE, decoration).is_some()
+    }
+
     /// The first operand of a decoration of an id.
     pub(crate) fn decoration(&self, id: u32, decoration: Decoration) -> Option<u32> {
         self.find(id, WHOLE, decoration)?.get(1).copied()

@@ -43,8 +43,8 @@ pub(crate) struct Emitter<'a, 'k> {
     pub(crate) kept: StackSlot,
     /// Functions with wider vectors, if the processor has such.
     pub(crate) wide: Option<Wide>,
-    /// The types of those of plain instructions, and of accesses.
-    pub(crate) wide_signatures: [SigRef; 2],
+    /// The types of those of plain instructions, of accesses, and of plain instructions with an access behind them.
+    pub(crate) wide_signatures: [SigRef; 3],
     /// Budget, active lanes and number of open blocks: the fields of the context at [`KEPT`], which are also stored there whenever they change.
     pub(crate) changing: [Variable; 3],
     /// The code of instructions that can be jumped to.
@@ -93,10 +93,20 @@ impl Emitter<'_, '_> {
 
     /// Calls a function of [`Wide`] by its place: one of plain instructions, or of an access with the addresses of its registers and its offset. The latter returns something.
     pub(crate) fn call_wide(&mut self, place: usize, access: Option<[Value; 3]>) -> Option<Value> {
+        let signature = self.wide_signatures[usize::from(access.is_some())];
+        self.call_function(place, signature, access.as_ref().map_or(&[], |access| access))
+    }
+
+    /// Calls a function of [`Wide::guarded`] by its place; it returns something.
+    pub(crate) fn call_guarded(&mut self, place: usize) -> Option<Value> {
+        let [.., signature] = self.wide_signatures;
+        self.call_function(place, signature, &[])
+    }
+
+    fn call_function(&mut self, place: usize, signature: SigRef, further: &[Value]) -> Option<Value> {
         let functions = self.b.ins().load(I64, registers(), self.context, WIDE);
         let function = self.b.ins().iadd_imm_s(functions, place as i64);
-        let signature = self.wide_signatures[usize::from(access.is_some())];
-        let arguments: Vec<Value> = [self.context].into_iter().chain(access.into_iter().flatten()).collect();
+        let arguments: Vec<Value> = [self.context].into_iter().chain(further.iter().copied()).collect();
         let call = self.b.ins().call_indirect(signature, function, &arguments);
         self.b.inst_results(call).first().copied()
     }

@@ -6,7 +6,7 @@ use crate::emitter::{ACTIVE, BUDGET, Emitter, LOADS, STORES};
 use crate::files::{DOUBLE, WORD};
 use crate::lanes::{cast, registers, shuffle_words};
 use crate::pages::{COUNT, FOLDS, PAGE, Page};
-use crate::wide::{self, Space};
+use crate::wide::{self, Guarded, Space};
 use campanile_hw::isa::{Instruction, LANES, MemoryFormat, Op};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::immediates::Imm64;
@@ -59,7 +59,7 @@ impl Access {
     }
 }
 
-impl Emitter<'_, '_> {
+impl<'k> Emitter<'_, 'k> {
     /// Executes a load or store.
     pub(crate) fn memory(&mut self, at: u32, instruction: &Instruction) {
         let next = self.label(at + 1);
@@ -70,14 +70,7 @@ impl Emitter<'_, '_> {
     /// At an IF with nothing in it but a load or store that there is one function for, such as the bounds of a buffer have: where the condition holds for all lanes, which have got `taken`, the access is made
     /// without a block around it. Where it does not, or the budget ends before END_IF, or the access is not made, nothing has changed, and the code goes on behind.
     pub(crate) fn without_block(&mut self, at: u32, [active, taken]: [Value; 2]) {
-        let kernel = self.kernel;
-        let Some([instruction, end]) = kernel.code().get(at as usize + 1..).and_then(<[_]>::first_chunk) else {
-            return;
-        };
-        let is_access = matches!(kind(instruction, true), Kind::Memory) && end.op == Op::EndIf;
-        if self.wide.is_none() || !is_access || !Access::of(self, instruction).of_wide().has_code() {
-            return;
-        }
+        let Some(instruction) = self.alone_in_block(at) else { return };
         let [some, whole, made, block] = [0; 4].map(|_| self.b.create_block());
         self.b.ins().brif(taken, some, &[], block, &[]);
         self.b.switch_to_block(some);
@@ -89,6 +82,43 @@ impl Emitter<'_, '_> {
         self.b.switch_to_block(whole);
         self.make(instruction, (made, block));
         self.b.switch_to_block(made);
+        let left = self.b.ins().iadd_imm_s(budget, -2);
+        self.set_field(BUDGET, left);
+        let behind = self.label(at + 3);
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(block);
+    }
+
+    /// The load or store that stands alone in the block of an IF, if there is one function for it.
+    fn alone_in_block(&self, at: u32) -> Option<&'k Instruction> {
+        let [instruction, end] = self.kernel.code().get(at as usize + 1..)?.first_chunk()?;
+        let is_access = matches!(kind(instruction, true), Kind::Memory) && end.op == Op::EndIf;
+        (self.wide.is_some() && is_access && Access::of(self, instruction).of_wide().has_code()).then_some(instruction)
+    }
+
+    /// The load or store that stands alone in the block of the instruction, if that is an IF.
+    pub(crate) fn guarded(&self, at: u32) -> Option<Guarded> {
+        let condition = self.kernel.code().get(at as usize).filter(|instruction| instruction.op == Op::If)?.a;
+        let instruction = self.alone_in_block(at)?;
+        let (access, [to, from, _, data]) = (Access::of(self, instruction).of_wide(), instruction.registers());
+        let data = if access.store { data.1 } else { to.1 };
+        let offset = i32::try_from(instruction.immediate as i64).ok()?;
+        Some(Guarded { access, condition, address: from.1, data, offset })
+    }
+
+    /// Executes plain instructions with wider vectors, and what stands in the block of the IF behind them where its condition holds for all lanes. Where that is not made the code goes on behind.
+    pub(crate) fn with_access(&mut self, code: &[Instruction], (at, guarded): (u32, &Guarded)) {
+        let header = self.kernel.header();
+        let Some(place) = self.wide.as_mut().map(|wide| wide.guarded(header, code, guarded)) else { return };
+        let Some(undone) = self.call_guarded(place) else { return };
+        let (made, block) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(undone, block, &[], made, &[]);
+        self.b.switch_to_block(made);
+        if matches!(guarded.access.space, Space::Global) {
+            let count = self.b.ins().iconst(I64, LANES as i64);
+            self.add_to(if guarded.access.store { STORES } else { LOADS }, count);
+        }
+        let budget = self.field(BUDGET);
         let left = self.b.ins().iadd_imm_s(budget, -2);
         self.set_field(BUDGET, left);
         let behind = self.label(at + 3);

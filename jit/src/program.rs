@@ -92,7 +92,9 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel, wide: Option<Wi
     let mut access = plain.clone();
     access.params.extend([AbiParam::new(I64); 3]);
     access.returns.push(AbiParam::new(I32));
-    let wide_signatures = [plain, access].map(|signature| b.import_signature(signature));
+    let mut guarded = plain.clone();
+    guarded.returns.push(AbiParam::new(I32));
+    let wide_signatures = [plain, access, guarded].map(|signature| b.import_signature(signature));
     let (labels, given_up, accesses) = (BTreeMap::new(), Vec::new(), Vec::new());
     Emitter {
         b,
@@ -133,7 +135,7 @@ impl Emitter<'_, '_> {
         let own = code.get(segment.start as usize..end as usize).unwrap_or(&[]);
         let [start, own, rest] = parts(own);
         self.masks(start);
-        self.plain(own);
+        self.plain(own, Some(end).filter(|_| rest.is_empty()));
         self.masks(rest);
         if segment.plain != 0 && matches!(segment.tail, Some(Kind::Memory | Kind::Atomic)) {
             self.enter_here(end);
@@ -173,13 +175,18 @@ impl Emitter<'_, '_> {
         self.b.switch_to_block(segment);
     }
 
-    /// Executes plain instructions: those with code for wider vectors by that.
-    fn plain(&mut self, code: &[Instruction]) {
+    /// Executes plain instructions: those with code for wider vectors by that, the last of them with what stands under the condition of an IF `behind`.
+    fn plain(&mut self, code: &[Instruction], behind: Option<u32>) {
+        let mut left = code.len();
         let header = self.kernel.header();
         let form = self.wide.as_ref().map(Wide::form);
         let is_wide = |instruction: &Instruction| form.is_some_and(|form| wide::has_code(form, instruction));
         for run in code.chunk_by(|one, next| is_wide(one) == is_wide(next)) {
-            if let Some(wide) = self.wide.as_mut().filter(|_| run.first().is_some_and(is_wide)) {
+            left -= run.len();
+            let guarded = behind.filter(|_| left == 0 && run.first().is_some_and(is_wide));
+            if let Some((at, guarded)) = guarded.and_then(|at| Some((at, self.guarded(at)?))) {
+                self.with_access(run, (at, &guarded));
+            } else if let Some(wide) = self.wide.as_mut().filter(|_| run.first().is_some_and(is_wide)) {
                 let place = wide.plain(header, run);
                 self.call_wide(place, None);
             } else {

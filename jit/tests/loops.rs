@@ -22,7 +22,7 @@ fn program(body: &str) -> String {
 }
 
 /// Loops by their shape.
-const LOOPS: [&str; 10] = [
+const LOOPS: [&str; 11] = [
     // A count that is the same in all lanes.
     "loop\ncmp.i32.lt_u p0, w2, 5\nnot.b1 p0, p0\nbreak_if p0\nadd.i32 w3, w3, w0\nrotl.i32 w4, w3, 7\nxor.i32 w5, w5, w4
     continuing\nadd.i32 w2, w2, 1\nend_loop",
@@ -51,6 +51,10 @@ const LOOPS: [&str; 10] = [
     // Loads and stores under conditions that hold for all lanes, for some, and for none; and where words are read that were stored so.
     "loop\nadd.i32 w2, w2, 1\ncmp.i32.le_u p0, w2, 3\nif p0\nload.w1 w3, [d1 + 2048]\nend_if\nadd.i32 w4, w4, w3\nif p0\nstore.w1 [d1 + 2048], w4\nend_if
     shl.i32 w5, w2, 3\ncmp.i32.lt_u p1, w0, w5\nif p1\nload.w1 w5, [d1 + 2048]\nend_if\ncmp.i32.gt_u p0, w2, 5\nbreak_if p0\ncontinuing\nend_loop",
+    // Loads under such conditions, and constants where they load nothing.
+    "loop\nadd.i32 w2, w2, 1\ncmp.i32.le_u p0, w2, 3\nmov.i32 w3, 9\nif p0\nload.w1 w3, [d1 + 2048]\nend_if\nadd.i32 w4, w4, w3\nshl.i32 w5, w2, 3
+    cmp.i32.lt_u p1, w0, w5\nmov.i32 w5, 6\nif p1\nload.w1 w5, [d1 + 1024]\nend_if\nadd.i32 w4, w4, w5\ncmp.i32.gt_u p0, w2, 5\nbreak_if p0
+    continuing\nend_loop",
     // Loops in a loop.
     "loop\nadd.i32 w2, w2, 1\nmov.i32 w3, 0\nloop\nadd.i32 w3, w3, 1\nadd.i32 w4, w4, w3\ncmp.i32.ge_u p0, w3, w2\nbreak_if p0
     cmp.i32.gt_u p1, w3, w0\nbreak_if p1\ncontinuing\nend_loop\ncmp.i32.gt_u p0, w2, 4\nbreak_if p0\ncontinuing\nend_loop",

@@ -1,5 +1,6 @@
 //! A running workgroup: what instructions do to registers and memory.
 
+use crate::aligned::Aligned;
 use crate::evaluate::{compare, convert, evaluate, reduce, reduction_start, update};
 use crate::grid::{Counters, Grid, Place};
 use crate::kernel::Kernel;
@@ -14,7 +15,7 @@ use campanile_hw::isa::{
 pub(crate) struct Group {
     /// Place in the grid.
     pub(crate) id: [u32; 3],
-    pub(crate) shared: Vec<u8>,
+    pub(crate) shared: Aligned<u8>,
     pub(crate) subgroups: Vec<Subgroup>,
     /// The subgroup that runs.
     pub(crate) current: usize,
@@ -57,7 +58,7 @@ impl Group {
         let subgroup = |number: u32| Subgroup::new(kernel, header.lanes() - number * LANES as u32);
         Self {
             id,
-            shared: vec![0; header.shared as usize],
+            shared: Aligned::new(header.shared as usize),
             subgroups: (0..header.subgroups()).map(subgroup).collect(),
             current: 0,
         }

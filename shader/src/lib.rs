@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aligned;
 mod code;
 mod dispatch;
 mod evaluate;

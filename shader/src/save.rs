@@ -146,7 +146,7 @@ impl Dispatch {
         if let Some(group) = &self.group {
             let [x, y, z] = group.id;
             out.0.extend(SavedWorkgroup { x, y, z }.to_bytes());
-            out.0.extend(&group.shared);
+            out.0.extend_from_slice(&group.shared);
             group.subgroups.iter().for_each(|subgroup| out.subgroup(subgroup));
         }
         out.0

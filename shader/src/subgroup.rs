@@ -1,5 +1,6 @@
 //! The state of a subgroup, and structured control flow on it.
 
+use crate::aligned::Registers;
 use crate::kernel::Kernel;
 use campanile_hw::isa::{Instruction, LANES, Op, Operand};
 
@@ -92,8 +93,8 @@ pub(crate) struct Subgroup {
     pub(crate) waiting: bool,
     pub(crate) frames: Frames,
     pub(crate) predicates: Vec<u32>,
-    pub(crate) words: Vec<[u32; LANES]>,
-    pub(crate) doubles: Vec<[u64; LANES]>,
+    pub(crate) words: Registers<u32>,
+    pub(crate) doubles: Registers<u64>,
     /// Scratch memory, lane after lane.
     pub(crate) scratch: Vec<u8>,
 }
@@ -127,8 +128,8 @@ impl Subgroup {
             waiting: false,
             frames: Frames::new(kernel.depth),
             predicates: vec![0; usize::from(header.predicates)],
-            words: vec![[0; LANES]; usize::from(header.words)],
-            doubles: vec![[0; LANES]; usize::from(header.doubles)],
+            words: Registers::new(header.words.into()),
+            doubles: Registers::new(header.doubles.into()),
             scratch: vec![0; header.scratch as usize * LANES],
         }
     }

@@ -126,9 +126,10 @@ fn n_body() {
         let mut expected = [0f32; 3];
         for body in bodies.chunks(4) {
             let d: Vec<f32> = (0..3).map(|k| body[k] - own[k]).collect();
-            let square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2] + 0.01;
+            // Each product but the first is rounded with the sum that it goes into.
+            let square = d[2].mul_add(d[2], d[1].mul_add(d[1], d[0] * d[0])) + 0.01;
             let scale = body[3] / (square * square.sqrt());
-            (0..3).for_each(|k| expected[k] += d[k] * scale);
+            (0..3).for_each(|k| expected[k] = d[k].mul_add(scale, expected[k]));
         }
         assert_eq!(force, [&expected[..], &[0.0]].concat());
     }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod ciphers;
+mod contraction;
 mod dots;
 mod kernels;
 mod language;

@@ -8,7 +8,9 @@
 mod access;
 mod bytes;
 mod composed;
+mod division;
 mod form;
+mod guarded;
 mod halves;
 mod loops;
 mod masks;
@@ -25,18 +27,19 @@ use bytes::{Bytes, Label, R8, RAX, RCX, RDI, RDX, RSI};
 use campanile_hw::isa::{Instruction, ProgramHeader};
 use campanile_shader::Kernel;
 pub(crate) use form::Form;
+pub(crate) use guarded::Guarded;
 pub(crate) use loops::Loop;
 pub(crate) use plain::has_code;
 use plain::{Plain, all_uses};
-use registers::{GATHERED, Registers, store_predicates};
+use registers::{GATHERED, Registers, Uses, store_predicates};
 use std::mem::offset_of;
 
 /// The functions of a program.
 #[derive(Debug)]
 pub(crate) struct Wide {
     code: Bytes,
-    /// The places of the functions of accesses.
-    accesses: Vec<(Access, usize)>,
+    /// The functions of accesses, and their places.
+    accesses: Vec<(Access, usize, Label)>,
 }
 
 impl Wide {
@@ -53,6 +56,21 @@ impl Wide {
     /// Adds the function of a stretch of plain instructions, all of which [`has_code`]; gives its place.
     pub(crate) fn plain(&mut self, header: &ProgramHeader, code: &[Instruction]) -> usize {
         let start = self.code.here();
+        self.files();
+        let some = self.unless_all();
+        let uses = all_uses(code);
+        for lanes in [false, true] {
+            self.stretch(header, code, (&uses, lanes));
+            self.code.end();
+            if !lanes {
+                self.code.place(some);
+            }
+        }
+        start
+    }
+
+    /// Takes the addresses of the registers of the GPU.
+    fn files(&mut self) {
         for (register, offset) in [
             (RSI, offset_of!(Context, words)),
             (RDX, offset_of!(Context, doubles)),
@@ -60,35 +78,36 @@ impl Wide {
         ] {
             self.code.load(true, register, RDI, offset as i32);
         }
+    }
+
+    /// Goes to the label that it gives if some lanes are not active.
+    fn unless_all(&mut self) -> Label {
         self.code.load(false, RAX, RDI, ACTIVE);
         self.code.compare(RAX, -1);
         let some = self.code.label();
         self.code.jump_if(false, some);
-        let uses = all_uses(code);
+        some
+    }
+
+    /// Executes plain instructions, whose uses of registers these are, for all lanes, or for those that are active where some may not be.
+    fn stretch(&mut self, header: &ProgramHeader, code: &[Instruction], (uses, some): (&Uses, bool)) {
         let written = uses.writes.keys().filter(|(file, ..)| *file == File::Predicate).count();
-        for lanes in [false, true] {
-            if lanes {
-                (R8..).zip(0..written.min(GATHERED)).for_each(|(register, _)| self.code.set(register, 0));
-            }
-            let mut predicates = Vec::new();
-            for group in 0..self.form().groups() {
-                let none = self.code.label();
-                if lanes {
-                    self.unless_inactive(group as u8, none);
-                }
-                let registers = Registers::new(&mut self.code, &uses, lanes, group as i32);
-                let mut plain = Plain { registers, header, mask: 0 };
-                code.iter().for_each(|instruction| plain.execute(instruction));
-                predicates = plain.registers.finish();
-                self.code.place(none);
-            }
-            store_predicates(&mut self.code, &predicates, lanes);
-            self.code.end();
-            if !lanes {
-                self.code.place(some);
-            }
+        if some {
+            (R8..).zip(0..written.min(GATHERED)).for_each(|(register, _)| self.code.set(register, 0));
         }
-        start
+        let mut predicates = Vec::new();
+        for group in 0..self.form().groups() {
+            let none = self.code.label();
+            if some {
+                self.unless_inactive(group as u8, none);
+            }
+            let registers = Registers::new(&mut self.code, uses, some, group as i32);
+            let mut plain = Plain { registers, header, mask: 0 };
+            code.iter().for_each(|instruction| plain.execute(instruction));
+            predicates = plain.registers.finish();
+            self.code.place(none);
+        }
+        store_predicates(&mut self.code, &predicates, some);
     }
 
     /// Goes to `none` if no lane of a group is active.
@@ -111,13 +130,18 @@ impl Wide {
 
     /// The place of the function of an access, which [`Access::has_code`].
     pub(crate) fn access(&mut self, access: Access) -> usize {
-        if let Some((_, place)) = self.accesses.iter().find(|(known, _)| *known == access) {
-            return *place;
+        self.access_and_label(access).0
+    }
+
+    fn access_and_label(&mut self, access: Access) -> (usize, Label) {
+        if let Some((_, place, label)) = self.accesses.iter().find(|(known, ..)| *known == access) {
+            return (*place, *label);
         }
-        let place = self.code.here();
+        let (place, label) = (self.code.here(), self.code.label());
+        self.code.place(label);
         access.generate(&mut self.code);
-        self.accesses.push((access, place));
-        place
+        self.accesses.push((access, place, label));
+        (place, label)
     }
 
     /// The code of all functions; nothing if there are none.

@@ -25,9 +25,8 @@ pub(crate) fn has_code(form: Form, instruction: &Instruction) -> bool {
     let words =
         matches!((instruction.ty, instruction.source()), (Type::F32, Some(Type::I32)) | (Type::I32, Some(Type::F32)));
     match instruction.op {
-        Op::MulHighS | Op::MulHighU | Op::DivS | Op::DivU | Op::RemS | Op::RemU | Op::ReverseBits | Op::Convert => {
-            false
-        }
+        Op::MulHighS | Op::MulHighU | Op::ReverseBits | Op::Convert => false,
+        Op::DivS | Op::DivU | Op::RemS | Op::RemU => form == Form::Avx512 && !doubles,
         Op::FromS | Op::FromU | Op::ToS | Op::ToU => words,
         _ => true,
     }
@@ -65,7 +64,7 @@ fn parts(file: File) -> u8 {
 
 /// A source: a register of a file or a constant.
 #[derive(Clone, Copy)]
-enum Value {
+pub(super) enum Value {
     Vectors([u8; 2]),
     Constant(usize),
     Mask(u8),
@@ -74,7 +73,7 @@ enum Value {
 }
 
 impl Value {
-    fn part(self, part: u8) -> Source {
+    pub(super) fn part(self, part: u8) -> Source {
         match self {
             Self::Vectors(vectors) => Source::Register(vectors[usize::from(part)]),
             Self::Constant(number) => Source::Spread(number),
@@ -83,7 +82,7 @@ impl Value {
         }
     }
 
-    fn vector(self, part: u8) -> u8 {
+    pub(super) fn vector(self, part: u8) -> u8 {
         match self {
             Self::Vectors(vectors) => vectors[usize::from(part)],
             Self::Mask(mask) => mask,
@@ -382,6 +381,7 @@ impl Plain<'_> {
                 _ => self.emit(opcodes::LOAD, [to, 0], first.part(part)),
             },
             Op::Select => self.select(wide, to, [first, second, third], part),
+            Op::DivS | Op::DivU | Op::RemS | Op::RemU => self.divide(op, to, [first, second]),
             Op::Fma => self.multiply_add(wide, to, [a, second.vector(part), third.vector(part)]),
             Op::Floor | Op::Ceil | Op::Trunc | Op::RoundEven => {
                 let (opcode, how) = opcodes::round(op, wide);
@@ -432,7 +432,7 @@ impl Plain<'_> {
 
 impl Plain<'_> {
     /// A source in a vector, a constant in a free one.
-    fn in_vector(&mut self, wide: bool, value: Value, part: u8) -> u8 {
+    pub(super) fn in_vector(&mut self, wide: bool, value: Value, part: u8) -> u8 {
         let Value::Constant(number) = value else { return value.vector(part) };
         let opcode = if wide { opcodes::SPREAD_DOUBLE } else { opcodes::SPREAD };
         let [free, ..] = self.free();
