@@ -1,7 +1,7 @@
 //! Zeros that are stored to workgroup memory before anything else is: they are there already, because workgroup memory is zero when a workgroup starts.
 //!
 //! WGSL asks for such memory, so its compilers write one store for each element, which one lane executes. What another lane stores meanwhile, without a barrier in between, may stay or not: that
-//! is a data race, in the memory models of Vulkan and WGSL.
+//! is a data race, in the memory models of Vulkan and WGSL. Lanes may order their stores by atomic operations and fences of whatever memory too, so nothing behind the first of those is left out.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ struct Walk<'r> {
     over: bool,
 }
 
-/// Removes stores of zeros, from the start of a program to its first loop or to the first access that may put something else into workgroup memory.
+/// Removes stores of zeros, from the start of a program to its first loop, to the first access that may put something else into workgroup memory, or to the first that may show that another lane has.
 pub(crate) fn remove_zeros(nodes: &mut Vec<Node>, registers: &[Register]) {
     Walk { registers, zeros: HashSet::new(), over: false }.block(nodes);
 }
@@ -37,7 +37,7 @@ impl Walk<'_> {
                 return is_zero;
             }
             Node::Inst(inst) => {
-                self.over = inst.op == I::AtomicShared;
+                self.over = matches!(inst.op, I::Atomic | I::AtomicShared | I::Fence);
                 let once = |dst: &V| self.registers.get(*dst as usize).is_some_and(|entry| !entry.mutable);
                 let zero = inst.op == I::Mov && inst.b == Some(Src::Const(0));
                 self.zeros.extend(inst.dst.filter(|dst| zero && once(dst)));
@@ -111,9 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn zeros_behind_an_atomic_operation_or_in_a_loop_stay() {
-        let atomic = Node::Inst(Inst { a: Some(0), dst: Some(4), ..Inst::new(I::AtomicShared, T::I32) });
-        stays(vec![set(1, 0), atomic, store(1)]);
+    fn zeros_behind_an_atomic_operation_or_a_fence_or_in_a_loop_stay() {
+        for op in [I::AtomicShared, I::Atomic, I::Fence] {
+            let ordered = Node::Inst(Inst { a: Some(0), dst: Some(4), ..Inst::new(op, T::I32) });
+            stays(vec![set(1, 0), ordered, store(1)]);
+        }
         let turns = Node::Loop { label: 1, body: vec![store(1), store(3)], continuing: vec![store(1)] };
         stays(vec![set(1, 0), turns, store(1)]);
     }
