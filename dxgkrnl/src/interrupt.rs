@@ -284,6 +284,10 @@ impl Interrupts {
 
     /// The interrupt routine has run for these messages of a function, and has claimed some: a line that it asserts still interrupts again.
     fn end_of_interrupt(&self, miniport: &Miniport, function: u32, messages: u64, claimed: u64) {
+        // Where the machine has stopped, no routine was asked.
+        if miniport.driver().verifier().is_stopped() {
+            return;
+        }
         let mut lines = lock(&self.lines);
         let Some(line) = lines.iter_mut().find(|line| line.function == function) else {
             drop(lines);

@@ -171,3 +171,11 @@ fn each_line_and_each_message_of_each_linked_function_has_a_count_of_its_own() {
     let told = world.told();
     assert!(told.len() == 2 && told[1].contains("message 5 of function 0 1000 times"), "{told:?}");
 }
+
+#[test]
+fn a_machine_that_has_stopped_tells_of_no_answers() {
+    let world = World::new();
+    world.miniport.driver().verifier().raise(Bugcheck::fatal("the end"));
+    world.interrupt(0, 3, UNCLAIMED_MAX);
+    assert_eq!(world.told(), [""; 0]);
+}

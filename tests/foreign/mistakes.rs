@@ -243,6 +243,8 @@ pub(crate) const BROKEN: &[Broken] = &[
             "0x10E (0x12, 0x",
             "DxgkDdiBuildPagingBuffer for DXGK_OPERATION_",
             " on the paging node of engine 0 wrote beyond the 0x",
+            "it moved pDmaBuffer to 0x",
+            "bytes behind the start of the buffer",
         ],
     },
     Broken {

@@ -161,10 +161,10 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
     Broken {
         name: "fault-of-an-unknown-context",
         old: "data->HwQueuePageFaulted.FaultedHwContext = hw_contexts[number - 1];",
-        new: "data->HwQueuePageFaulted.FaultedHwContext = data;",
+        new: "data->HwQueuePageFaulted.FaultedHwContext = (HANDLE)0x1234;",
         case: "AnyDriver.HardwareQueueThatFaultsCostsItsDevice",
         told: &[
-            "DxgkCbNotifyInterrupt: HWQUEUE_PAGE_FAULTED names hardware context 0x",
+            "DxgkCbNotifyInterrupt: HWQUEUE_PAGE_FAULTED names hardware context 0x1234, which does not exist",
             "which does not exist",
             "toy.c:",
         ],

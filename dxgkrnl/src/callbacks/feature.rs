@@ -154,7 +154,7 @@ pub(super) unsafe extern "win64" fn query_feature_support(args: *mut DXGKARGCB_Q
                 "DriverSupportState is {}, and {DXGK_FEATURE_SUPPORT_ALWAYS_OFF} to {DXGK_FEATURE_SUPPORT_ALWAYS_ON} are allowed",
                 asked.DriverSupportState
             );
-            return Ok(invalid(NAME, driver.verifier(), why));
+            return Ok(invalid(NAME, &adapter, why));
         }
         asked.Enabled = u8::from(adapter.offer_feature(asked.FeatureId, asked.DriverSupportState));
         // SAFETY: the structure was read from there.

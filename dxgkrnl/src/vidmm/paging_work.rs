@@ -45,6 +45,14 @@ pub(crate) trait PagingNode: Send + Sync {
     }
 }
 
+/// A difference of addresses, in words.
+fn signed(bytes: usize) -> String {
+    match bytes.cast_signed() {
+        before @ ..0 => format!("{:#x} bytes before", before.unsigned_abs()),
+        behind => format!("{behind:#x} bytes behind"),
+    }
+}
+
 pub(super) struct Buffer {
     pub(super) pages: SharedPages,
     pub(super) address: u64,
@@ -154,9 +162,11 @@ impl Buffer {
         unsafe { self.guard(len).write(GUARD) };
     }
 
-    fn guard_is_intact(&self, len: u64) -> bool {
+    /// How far behind the `len` bytes that the driver may use the first byte lies that was written, if any was.
+    fn written_beyond(&self, len: u64) -> Option<usize> {
         // SAFETY: as for set_guard.
-        (unsafe { self.guard(len).read() }) == GUARD
+        let guard = unsafe { self.guard(len).read() };
+        guard.iter().zip(GUARD).position(|(now, before)| *now != before)
     }
 }
 
@@ -186,19 +196,24 @@ impl Batch {
     ) -> Result<bool, Bugcheck> {
         let start = self.buffer.pages.seen().kernel_address().as_ptr().addr();
         let used = args.pDmaBuffer.addr().wrapping_sub(start);
-        if used < self.used as usize || used > size as usize || !self.buffer.guard_is_intact(u64::from(size)) {
-            let (call, left) = (building(engine, args.Operation), size - self.used);
-            let reason = format!(
-                "{call} wrote beyond the {left:#x} bytes left in the buffer: pDmaBuffer is {used:#x} bytes behind its start"
-            );
+        let call = || building(engine, args.Operation);
+        let moved = (used < self.used as usize || used > size as usize)
+            .then(|| format!("it moved pDmaBuffer to {} the start of the buffer", signed(used)));
+        let written = self.buffer.written_beyond(u64::from(size));
+        let written = written.map(|at| format!("it changed the byte {at:#x} behind the end of the buffer"));
+        if let Some(what) = moved.or(written) {
+            let reason =
+                format!("{} wrote beyond the {:#x} bytes left in the buffer: {what}", call(), size - self.used);
             return Err(Bugcheck::memory(0x12, used as u64, u64::from(size), 0, reason));
         }
         let private = args.pDmaBufferPrivateData.addr().wrapping_sub(self.buffer.private.address().addr());
         let intact = self.buffer.private.is_intact();
         if private < self.private_used as usize || private > self.buffer.private.len() || !intact {
-            let (call, most) = (building(engine, args.Operation), self.buffer.private.len());
+            let most = self.buffer.private.len();
             let reason = format!(
-                "{call} wrote beyond the {most:#x} bytes of private data of the buffer: pDmaBufferPrivateData is {private:#x} bytes behind its start"
+                "{} wrote beyond the {most:#x} bytes of private data of the buffer: pDmaBufferPrivateData is {} its start",
+                call(),
+                signed(private)
             );
             return Err(Bugcheck::memory(0x13, private as u64, self.buffer.private.len() as u64, 0, reason));
         }
