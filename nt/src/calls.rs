@@ -246,6 +246,14 @@ impl Call {
     }
 }
 
+/// A call that was found too often, whose place is still to be looked up.
+struct Found {
+    number: u64,
+    bugcheck: Bugcheck,
+    /// The instruction of its image that waits for a register, with what finds its place.
+    instruction: Option<(Places, usize)>,
+}
+
 /// A call that was found too often.
 struct Late {
     number: u64,
@@ -336,7 +344,7 @@ impl Calls {
     }
 
     /// Counts a look at every call unless one is late: the first that was found too often, its bug check without the place, and its instruction.
-    fn find_late(&self, allotment: Allotment) -> Option<(u64, Bugcheck, Option<(Places, usize)>)> {
+    fn find_late(&self, allotment: Allotment) -> Option<Found> {
         let mut state = lock(&self.0);
         let State { calls, late, .. } = &mut *state;
         if late.as_ref().is_some_and(|late| calls.iter().any(|call| call.number == late.number)) {
@@ -344,14 +352,17 @@ impl Calls {
         }
         *late = None;
         calls.iter_mut().for_each(Call::count);
-        calls.iter().find_map(|call| Some((call.number, call.verdict(allotment)?, call.instruction())))
+        calls.iter().find_map(|call| {
+            let (number, bugcheck) = (call.number, call.verdict(allotment)?);
+            Some(Found { number, bugcheck, instruction: call.instruction() })
+        })
     }
 
     /// Looks once at every call, or at the one that is late until it has returned.
     pub fn look(&self, allotment: Allotment) -> Next {
         let found = self.find_late(allotment);
         // The symbols of an image are read without the lock, which every call of a driver takes.
-        let found = found.map(|(number, bugcheck, instruction)| {
+        let found = found.map(|Found { number, bugcheck, instruction }| {
             let place = instruction.and_then(|(places, address)| places(address));
             Late { number, bugcheck: bugcheck.at(place), looks: 0 }
         });
