@@ -340,7 +340,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     Broken {
         name: "routine-forgotten",
         old: "DxgkCbSynchronizeExecution(adapter->handle, stop_interrupts, adapter, 0, &stopped);",
-        new: "DxgkCbSynchronizeExecution(adapter->handle, NULL, adapter, 0, &stopped);",
+        new: "DxgkCbSynchronizeExecution(adapter->handle, adapter->stopped ? stop_interrupts : NULL, adapter, 0, &stopped);",
         case: "AnyDriver.AdapterStopsAndStartsAgain",
         told: &[
             "misused-callback",

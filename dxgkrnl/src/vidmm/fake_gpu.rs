@@ -495,6 +495,22 @@ fn push(args: &mut DXGKARG_BUILDPAGINGBUFFER, len: u64, packet: impl Fn(u64, u64
     }
 }
 
+/// Wants another buffer for a fill; the first part of it is filled again, or nothing.
+fn go_on_for_ever(
+    args: &mut DXGKARG_BUILDPAGINGBUFFER,
+    fill: &DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL,
+    with_commands: bool,
+) -> NTSTATUS {
+    args.MultipassOffset += 1;
+    if with_commands {
+        let words = [1, 0, fill.DestinationVirtualAddress, CHUNK.min(fill.FillSizeInBytes)];
+        // SAFETY: the buffer has space for a packet.
+        unsafe { args.pDmaBuffer.cast::<[u64; 4]>().write_unaligned(words) };
+        args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(PACKET);
+    }
+    STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER
+}
+
 fn write_beyond(args: &DXGKARG_BUILDPAGINGBUFFER) {
     let beyond = args.pDmaBuffer.wrapping_byte_add(args.DmaSize as usize).cast::<u8>();
     // SAFETY: a page of the system follows the buffer.
@@ -541,14 +557,7 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
                 args.pDmaBufferPrivateData = private.wrapping_byte_add(args.DmaBufferPrivateDataSize as usize + 1);
             }
             if let Some(with_commands) = fake.never_ends {
-                args.MultipassOffset += 1;
-                if with_commands {
-                    let words = [1, 0, fill.DestinationVirtualAddress, CHUNK.min(fill.FillSizeInBytes)];
-                    // SAFETY: the buffer has space for a packet.
-                    unsafe { args.pDmaBuffer.cast::<[u64; 4]>().write_unaligned(words) };
-                    args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(PACKET);
-                }
-                return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+                return go_on_for_ever(args, &fill, with_commands);
             }
             if args.MultipassOffset == 0 {
                 fake.moves.push((None, fill.hAllocation, fill.AllocationOffsetInBytes, fill.FillSizeInBytes));

@@ -124,8 +124,7 @@ impl Memory {
         u: DXGKARG_BUILDPAGINGBUFFER_Union,
     ) -> Result<(), NTSTATUS> {
         let (mut multipass, mut passes, most) = (0, 0, most_passes(operation, &u));
-        let mut busy = 0;
-        let mut built = false;
+        let (mut was_busy, mut built) = (false, false);
         loop {
             let driver = Arc::clone(&self.driver);
             let size = self.paging.buffer_size;
@@ -161,8 +160,8 @@ impl Memory {
                     multipass = args.MultipassOffset;
                     self.go_on_in_next_buffer(engine)?;
                 }
-                STATUS_GRAPHICS_ALLOCATION_BUSY if busy == 0 => {
-                    busy += 1;
+                STATUS_GRAPHICS_ALLOCATION_BUSY if !was_busy => {
+                    was_busy = true;
                     self.go_on_in_next_buffer(engine)?;
                     while self.wait_oldest()? {}
                 }

@@ -138,8 +138,10 @@ mod tests {
         let mut page = [before; BEHIND / 8];
         let at = NonNull::from(&mut page).cast();
         let behind = Behind::new((at, of_table));
-        // SAFETY: the second word of the array above.
-        unsafe { at.cast::<u64>().add(1).write_volatile(after) };
+        // SAFETY: the array above has a second word.
+        let second = unsafe { at.cast::<u64>().add(1) };
+        // SAFETY: it lives as long as this function, and nothing refers to it.
+        unsafe { second.write_volatile(after) };
         behind.overrun(0x1000)
     }
 
