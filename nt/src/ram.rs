@@ -27,7 +27,7 @@ use owner::Owners;
 /// Physical memory. Bus addresses equal physical addresses; address 0 is never handed out.
 pub struct Ram {
     /// The kernel's, which shows wherever no owner has memory.
-    kernel: File,
+    kernel: Arc<File>,
     mapping: Mapping,
     /// Owners have their memory in the kernel's file.
     in_one_file: bool,
@@ -70,7 +70,7 @@ impl Ram {
     }
 
     fn with_files(size: u64, in_one_file: bool) -> io::Result<Arc<Self>> {
-        let kernel = new_file(c"campanile-ram", size)?;
+        let kernel = Arc::new(new_file(c"campanile-ram", size)?);
         let mapping = Mapping::new(&kernel, size)?;
         let free = RangeAllocator::new(PAGE_SIZE, size);
         let state = Mutex::new(State { free, owners: Owners::default(), used: 0 });
@@ -79,7 +79,7 @@ impl Ram {
 
     /// The file behind all memory, in which the offset is the physical address; `None` if owners have files of their own.
     pub fn file(&self) -> Option<&File> {
-        self.in_one_file.then_some(&self.kernel)
+        self.in_one_file.then_some(&*self.kernel)
     }
 
     /// Bytes.
@@ -197,7 +197,7 @@ impl Pages {
     ///
     /// # Errors
     /// PermissionDenied for pages of the kernel, which no process is to see.
-    pub fn file(&self) -> io::Result<&File> {
+    pub fn file(&self) -> io::Result<&Arc<File>> {
         let owner = self.owner.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
         Ok(owner.file())
     }

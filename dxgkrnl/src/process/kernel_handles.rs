@@ -26,11 +26,12 @@ impl Process {
     /// Gives a kernel object a handle.
     ///
     /// # Errors
-    /// As [`Process::insert`].
+    /// As [`Process::insert`], and [`KernelObject::charge`].
     pub(crate) fn insert_kernel(&self, object: KernelObject) -> Result<HANDLE, Failure> {
+        let charges = object.charge(&self.quotas.shared)?;
         let mut handles = lock(&self.kernel_handles);
         self.check_alive()?;
-        let handle = handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let handle = handles.insert((object, charges), 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         Ok(std::ptr::without_provenance_mut((handle as usize) << KERNEL_HANDLE_SHIFT))
     }
 
@@ -39,7 +40,10 @@ impl Process {
     /// # Errors
     /// STATUS_INVALID_HANDLE for a handle that is closed or never existed in this process.
     pub(crate) fn get_kernel(&self, handle: HANDLE) -> Result<KernelObject, Failure> {
-        lock(&self.kernel_handles).get(kernel_slot(handle)?).cloned().ok_or_else(|| unknown(handle))
+        lock(&self.kernel_handles)
+            .get(kernel_slot(handle)?)
+            .map(|(object, _)| object.clone())
+            .ok_or_else(|| unknown(handle))
     }
 
     /// Closes a kernel handle.
