@@ -6,6 +6,7 @@
 mod debug_names;
 mod descriptors;
 mod installed;
+mod left;
 mod observe;
 mod overview;
 mod plug;
@@ -15,6 +16,7 @@ mod shared;
 
 pub use debug_names::{DebugName, DebugNameOf};
 pub(crate) use descriptors::Described;
+pub use left::DESCRIPTORS_LEFT;
 pub use observe::Remains;
 pub use overview::{EngineOverview, Overview, SegmentOverview};
 pub use power::EngineSleepError;
@@ -29,7 +31,6 @@ use std::time::Duration;
 use nt::lock::{Mutex, RwLock, lock};
 use wddm_ddi::types::{GUID, LUID};
 
-use crate::account::Quotas;
 use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack};
 use crate::callbacks;
 use crate::config::{FeaturePolicy, Installation, MachineConfig, RegistryKey};
@@ -37,7 +38,6 @@ use crate::ddi_calls::DdiCalls;
 use crate::miniport::Miniport;
 use crate::platform::{Owner, Parts, Platform, PowerGate};
 use crate::port::Member;
-use crate::quota::Share;
 use crate::rank;
 use crate::registration::{self, DriverId, LoadError};
 use crate::rescue::Rescues;
@@ -78,9 +78,6 @@ impl std::error::Error for Error {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceId(pub(crate) usize);
 
-/// Descriptors that a machine holds, at most, for objects that processes have left which have ended, and which nobody has but by descriptors of [`Machine::keep_what_is_left_by`].
-pub const DESCRIPTORS_LEFT: usize = 256;
-
 /// A computer with its own memory, devices, drivers and graphics kernel. Several live side by side in one process.
 #[derive(Clone)]
 pub struct Machine(Arc<MachineInner>);
@@ -96,8 +93,7 @@ struct MachineInner {
     /// The root of the registry.
     registry: RegistryKey,
     descriptors: descriptors::Descriptors,
-    /// What processes that have ended have left, and nobody else has.
-    left: Quotas,
+    left: left::Left,
     debug_names: debug_names::DebugNames,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
@@ -257,7 +253,7 @@ impl Machine {
             shared: shared::Shared::default(),
             registry: RegistryKey::default(),
             descriptors: descriptors::Descriptors::default(),
-            left: Quotas::of(Share { descriptors: DESCRIPTORS_LEFT, hardware_queues: 0 }),
+            left: left::Left::default(),
             debug_names: debug_names::DebugNames::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {
@@ -271,12 +267,6 @@ impl Machine {
         watchdog::start(&machine.0.verifier, machine.0.config.driver_limit).map_err(Error::Watchdog)?;
         machine.start_idle_thread();
         Ok(machine)
-    }
-
-    /// A process has ended. What it made, and others have, is theirs; names, and what nobody has but by a descriptor, stay as far as the machine keeps such, whoever has left them.
-    pub(crate) fn keep_what_is_left_by(&self, process: &Quotas) {
-        self.keep_described(process, &self.0.left);
-        self.keep_names(&process.names, &self.0.left.names);
     }
 
     /// A thread that looks for idle devices as long as the machine lives. Where time is moved by hand, or a host has no thread left,

@@ -23,11 +23,11 @@ use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::account::{Charge, Quotas};
+use crate::account::Quotas;
 use crate::adapter::Adapter;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::OpenKeyedMutex;
-use crate::machine::{KernelObject, Machine, Name, WeakAnyProcess, WeakMachine};
+use crate::machine::{Machine, Name, WeakAnyProcess, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
 use crate::quota::Share;
@@ -54,7 +54,7 @@ pub struct Process {
     /// Never held across a DDI, a wait or the destruction of an object.
     handles: Mutex<HandleTable<Object>, rank::Handles>,
     /// Kernel (NT) handles.
-    kernel_handles: Mutex<HandleTable<(KernelObject, Vec<Charge>)>, rank::KernelHandles>,
+    kernel_handles: Mutex<kernel_handles::KernelHandles, rank::KernelHandles>,
     /// Held while the process is created on an adapter.
     adapters: Mutex<Vec<Arc<ProcessAdapter>>, rank::ProcessAdapters>,
     /// Threads in thunks; closed once the process exits.
@@ -232,7 +232,7 @@ impl Process {
         (machine, name): (&Machine, &str),
         number: Option<u32>,
         user: Arc<dyn UserSpace>,
-        (handles, kernel_handles): (HandleTable<Object>, HandleTable<(KernelObject, Vec<Charge>)>),
+        (handles, kernel_handles): (HandleTable<Object>, kernel_handles::KernelHandles),
         share: Share,
     ) -> Arc<Self> {
         let id = IDS.fetch_add(4, Ordering::Relaxed);
@@ -532,8 +532,7 @@ impl Process {
                 object.destroy();
             }
         }
-        let kernel = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
-        drop(kernel);
+        self.close_all_kernel();
         for known in self.known_adapters() {
             known.end_waits();
         }

@@ -5,6 +5,8 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_H
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use super::Process;
+use crate::account::Charge;
+use crate::handles::HandleTable;
 use crate::machine::KernelObject;
 use crate::refusal::{Failure, refused};
 
@@ -21,6 +23,9 @@ fn kernel_slot(handle: HANDLE) -> Result<D3DKMT_HANDLE, Failure> {
 fn unknown(handle: HANDLE) -> Failure {
     refused(STATUS_INVALID_HANDLE, format!("{handle:p} is no kernel handle of the process"))
 }
+
+/// Kernel objects by handle, and what is charged to the process for each.
+pub(super) type KernelHandles = HandleTable<(KernelObject, Vec<Charge>)>;
 
 impl Process {
     /// Gives a kernel object a handle.
@@ -55,6 +60,13 @@ impl Process {
         // The last handle ends its object, after the table is free again.
         let closed = lock(&self.kernel_handles).remove(slot);
         closed.map(drop).ok_or_else(|| unknown(handle))
+    }
+
+    /// Closes all kernel handles, of a process that ends.
+    pub(super) fn close_all_kernel(&self) {
+        let all = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
+        // As for one of them.
+        drop(all);
     }
 
     /// Number of kernel handles that are open.

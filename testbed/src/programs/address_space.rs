@@ -166,6 +166,6 @@ mod tests {
         copies.give_up();
         assert_eq!(given_up.count(), 1, "the thread waits still");
         drop(answer);
-        assert_eq!((copies.left_after(std::time::Duration::from_secs(60)), given_up.count()), (0, 0));
+        assert_eq!((copies.left_after(Duration::from_secs(60)), given_up.count()), (0, 0));
     }
 }
