@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
-use testbed::programs::{BoundPath, Event, MachineServer, Observer, PrivateListener, Stop};
+use testbed::programs::{BoundPath, Event, MachineServer, Observer, PrivateListener, Stop, TooFewDescriptors};
 use testbed::sandbox::{self, Role};
 use testbed::setup::{BusChoice, MachineOptions, System};
 
@@ -63,6 +63,9 @@ fn take_descriptors() {
 /// Serves until a signal ends it or a bug check stops the machine, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
     take_descriptors();
+    if let Some(few) = TooFewDescriptors::check(options.programs) {
+        testbed::complain!("campanile machine: {few}");
+    }
     let prepared = Stop::new().and_then(|stop| Ok((stop, Signals::new([SIGINT, SIGTERM, SIGHUP])?)));
     let (stop, signals) = match prepared {
         Ok(prepared) => prepared,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::quota::{DataPlace, DataQuota};
+use crate::account::{Account, Charge, Upkeep};
 use crate::refusal::{Failure, refused};
 use nt::lock::{Condvar, Innermost, Mutex, lock};
 use wddm_ddi::status::*;
@@ -23,26 +23,13 @@ pub(crate) struct Kept {
     pub(crate) data: Vec<u8>,
 }
 
-/// Data of the runtime, which count among those that are kept for the process that gave them.
-#[derive(Debug)]
-pub(crate) struct Data(Vec<u8>, #[allow(dead_code)] DataPlace);
-
-impl Data {
-    /// # Errors
-    /// STATUS_INSUFFICIENT_RESOURCES if as much is kept for the process as may be.
-    pub(crate) fn new(bytes: Vec<u8>, of_process: &DataQuota) -> Result<Self, NTSTATUS> {
-        let place = of_process.take_many(bytes.len())?;
-        Ok(Self(bytes, place))
-    }
-}
-
 #[derive(Debug)]
 struct State {
     owner: Option<u64>,
     key: u64,
     /// Value of the fence that the last owner named.
     fence: u64,
-    data: Data,
+    data: Vec<u8>,
     /// An owner went without giving it back.
     abandoned: bool,
 }
@@ -56,6 +43,7 @@ pub(crate) struct KeyedMutex {
     shared: u32,
     /// Kernel handles of it may be made.
     nt_sharing: bool,
+    upkeep: Upkeep,
 }
 
 /// An open keyed mutex.
@@ -64,19 +52,30 @@ pub(crate) struct OpenKeyedMutex {
     mutex: Arc<KeyedMutex>,
     id: u64,
     closed: Mutex<bool, Innermost>,
+    _charge: Charge,
 }
 
 impl KeyedMutex {
     /// A mutex that nobody owns, to be taken with `key`.
-    pub(crate) fn new(key: u64, data: Data, shared: u32, nt_sharing: bool) -> Arc<Self> {
+    pub(crate) fn new(key: u64, data: Vec<u8>, shared: u32, nt_sharing: bool) -> Arc<Self> {
         let state = State { owner: None, key, fence: 0, data, abandoned: false };
-        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new(), shared, nt_sharing })
+        let (state, changed, upkeep) = (Mutex::new(state), Condvar::new(), Upkeep::of_mutex());
+        Arc::new(Self { state, changed, shared, nt_sharing, upkeep })
     }
 
-    /// Opens it.
-    pub(crate) fn open(self: &Arc<Self>) -> Arc<OpenKeyedMutex> {
-        let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Arc::new(OpenKeyedMutex { mutex: Arc::clone(self), id, closed: Mutex::new(false) })
+    /// Opens it for a process.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has as many as it may have.
+    pub(crate) fn open(self: &Arc<Self>, process: &Account) -> Result<Arc<OpenKeyedMutex>, NTSTATUS> {
+        let (id, closed, _charge) =
+            (IDS.fetch_add(1, Ordering::Relaxed), Mutex::new(false), process.charge(&self.upkeep)?);
+        Ok(Arc::new(OpenKeyedMutex { mutex: Arc::clone(self), id, closed, _charge }))
+    }
+
+    /// What the system keeps of it.
+    pub(crate) fn upkeep(&self) -> &Upkeep {
+        &self.upkeep
     }
 
     /// The handle that every process knows; 0 without.
@@ -85,9 +84,9 @@ impl KeyedMutex {
     }
 
     /// Data of the runtime for a mutex that has none; one that has keeps its own. [d3dkmthk: D3DKMT_OPENKEYEDMUTEX2::pPrivateRuntimeData]
-    pub(crate) fn begin_with(&self, data: Data) {
+    pub(crate) fn begin_with(&self, data: Vec<u8>) {
         let mut state = lock(&self.state);
-        if state.data.0.is_empty() {
+        if state.data.is_empty() {
             state.data = data;
         }
     }
@@ -95,7 +94,7 @@ impl KeyedMutex {
 
 impl State {
     fn kept(&self) -> Kept {
-        Kept { fence: self.fence, data: self.data.0.clone() }
+        Kept { fence: self.fence, data: self.data.clone() }
     }
 }
 
@@ -152,7 +151,7 @@ impl OpenKeyedMutex {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for whoever is not the owner; nothing is changed.
-    pub(crate) fn release(&self, key: u64, fence: u64, data: Option<Data>) -> Result<(), Failure> {
+    pub(crate) fn release(&self, key: u64, fence: u64, data: Option<Vec<u8>>) -> Result<(), Failure> {
         let mut state = lock(&self.mutex.state);
         if state.owner != Some(self.id) {
             return Err(refused(STATUS_INVALID_PARAMETER, "hKeyedMutex has not acquired the mutex"));
@@ -182,23 +181,8 @@ impl OpenKeyedMutex {
 mod tests {
     use super::*;
 
-    fn data(bytes: &[u8]) -> Data {
-        Data::new(bytes.to_vec(), &DataQuota::default()).unwrap()
-    }
-
-    #[test]
-    fn data_count_for_the_process_that_gave_them_until_others_take_their_place() {
-        let (one, other) = (DataQuota::default(), DataQuota::default());
-        let all = vec![0; 64 << 20];
-        let mutex = KeyedMutex::new(0, Data::new(all, &one).unwrap(), 0, false);
-        assert_eq!(Data::new(vec![1], &one).err(), Some(STATUS_INSUFFICIENT_RESOURCES));
-        let open = mutex.open();
-        assert_eq!(at_once(&open, 0), STATUS_SUCCESS);
-        assert_eq!(open.release(0, 0, Some(Data::new(vec![1], &other).unwrap())), Ok(()));
-        mutex.begin_with(Data::new(vec![2; 2], &other).unwrap());
-        assert!(Data::new(vec![0; 64 << 20], &one).is_ok());
-        let rest = (64 << 20) - 1;
-        assert!(Data::new(vec![0; rest], &other).is_ok() && Data::new(vec![0; rest + 1], &other).is_err());
+    fn open(mutex: &Arc<KeyedMutex>) -> Arc<OpenKeyedMutex> {
+        mutex.open(&Account::default()).unwrap()
     }
 
     fn at_once(open: &OpenKeyedMutex, key: u64) -> NTSTATUS {
@@ -207,22 +191,22 @@ mod tests {
 
     #[test]
     fn only_the_key_that_the_last_owner_left_opens_it() {
-        let mutex = KeyedMutex::new(5, data(&[1]), 0, false);
-        let (one, other) = (mutex.open(), mutex.open());
+        let mutex = KeyedMutex::new(5, vec![1], 0, false);
+        let (one, other) = (open(&mutex), open(&mutex));
         assert_eq!(at_once(&one, 6), STATUS_TIMEOUT);
         assert_eq!(at_once(&one, 5), STATUS_SUCCESS);
         assert_eq!(at_once(&one, 5), STATUS_INVALID_PARAMETER, "the owner again");
         assert_eq!(at_once(&other, 5), STATUS_TIMEOUT);
         assert_eq!(other.release(7, 1, None), Err(STATUS_INVALID_PARAMETER.into()));
-        assert_eq!(one.release(7, 9, Some(data(&[2, 3]))), Ok(()));
+        assert_eq!(one.release(7, 9, Some(vec![2, 3])), Ok(()));
         let taken = other.acquire(7, None, || None);
         assert_eq!(taken, Ok((STATUS_SUCCESS, Kept { fence: 9, data: vec![2, 3] })));
     }
 
     #[test]
     fn an_owner_that_goes_abandons_it_and_a_closed_one_waits_no_more() {
-        let mutex = KeyedMutex::new(0, data(&[]), 0, false);
-        let (one, other) = (mutex.open(), mutex.open());
+        let mutex = KeyedMutex::new(0, vec![], 0, false);
+        let (one, other) = (open(&mutex), open(&mutex));
         assert_eq!(at_once(&one, 0), STATUS_SUCCESS);
         one.destroy();
         assert_eq!(at_once(&other, 0), STATUS_ABANDONED);
@@ -232,8 +216,8 @@ mod tests {
 
     #[test]
     fn who_waits_is_woken_by_the_release_with_its_key() {
-        let mutex = KeyedMutex::new(1, data(&[]), 0, false);
-        let (one, other) = (mutex.open(), mutex.open());
+        let mutex = KeyedMutex::new(1, vec![], 0, false);
+        let (one, other) = (open(&mutex), open(&mutex));
         assert_eq!(at_once(&one, 1), STATUS_SUCCESS);
         let waiting = std::thread::spawn(move || other.acquire(2, None, || None).map(|(status, _)| status));
         assert_eq!(one.release(2, 0, None), Ok(()));

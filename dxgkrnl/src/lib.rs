@@ -24,6 +24,7 @@ pub mod verifier {
 }
 
 mod access_mask;
+mod account;
 mod adapter;
 mod bar_place;
 mod callbacks;
@@ -67,8 +68,8 @@ pub use config::{
 pub use fence::{FenceLog, FenceLogEntry, FenceOperation};
 pub use interrupt::Counters;
 pub use machine::{
-    DebugName, DebugNameOf, DeviceId, EngineOverview, EngineSleepError, Error, Machine, Overview, PnpError, Remains,
-    SegmentOverview, SystemSleep,
+    DESCRIPTORS_LEFT, DebugName, DebugNameOf, DeviceId, EngineOverview, EngineSleepError, Error, Machine, Overview,
+    PnpError, Remains, SegmentOverview, SystemSleep,
 };
 pub use nt::clock::Clock;
 pub use nt::driver::{DriverMemory, MemoryRange};

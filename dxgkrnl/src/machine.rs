@@ -6,6 +6,7 @@
 mod debug_names;
 mod descriptors;
 mod installed;
+mod left;
 mod observe;
 mod overview;
 mod plug;
@@ -15,6 +16,7 @@ mod shared;
 
 pub use debug_names::{DebugName, DebugNameOf};
 pub(crate) use descriptors::Described;
+pub use left::DESCRIPTORS_LEFT;
 pub use observe::Remains;
 pub use overview::{EngineOverview, Overview, SegmentOverview};
 pub use power::EngineSleepError;
@@ -91,6 +93,7 @@ struct MachineInner {
     /// The root of the registry.
     registry: RegistryKey,
     descriptors: descriptors::Descriptors,
+    left: left::Left,
     debug_names: debug_names::DebugNames,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
@@ -250,6 +253,7 @@ impl Machine {
             shared: shared::Shared::default(),
             registry: RegistryKey::default(),
             descriptors: descriptors::Descriptors::default(),
+            left: left::Left::default(),
             debug_names: debug_names::DebugNames::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {

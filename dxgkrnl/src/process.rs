@@ -23,13 +23,14 @@ use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use crate::account::Quotas;
 use crate::adapter::Adapter;
 use crate::handles::HandleTable;
 use crate::keyed_mutex::OpenKeyedMutex;
-use crate::machine::{KernelObject, Machine, Name, WeakAnyProcess, WeakMachine};
+use crate::machine::{Machine, Name, WeakAnyProcess, WeakMachine};
 use crate::paging_queue::PagingQueue;
 use crate::platform::Platform;
-use crate::quota::{Quotas, Share};
+use crate::quota::Share;
 use crate::rank;
 use crate::refusal::{Failure, refused};
 use crate::rundown::{Inside, Rundown, Used};
@@ -53,7 +54,7 @@ pub struct Process {
     /// Never held across a DDI, a wait or the destruction of an object.
     handles: Mutex<HandleTable<Object>, rank::Handles>,
     /// Kernel (NT) handles.
-    kernel_handles: Mutex<HandleTable<KernelObject>, rank::KernelHandles>,
+    kernel_handles: Mutex<kernel_handles::KernelHandles, rank::KernelHandles>,
     /// Held while the process is created on an adapter.
     adapters: Mutex<Vec<Arc<ProcessAdapter>>, rank::ProcessAdapters>,
     /// Threads in thunks; closed once the process exits.
@@ -231,7 +232,7 @@ impl Process {
         (machine, name): (&Machine, &str),
         number: Option<u32>,
         user: Arc<dyn UserSpace>,
-        (handles, kernel_handles): (HandleTable<Object>, HandleTable<KernelObject>),
+        (handles, kernel_handles): (HandleTable<Object>, kernel_handles::KernelHandles),
         share: Share,
     ) -> Arc<Self> {
         let id = IDS.fetch_add(4, Ordering::Relaxed);
@@ -489,7 +490,7 @@ impl Process {
             name: self.name.clone(),
             class: Arc::clone(&self.class),
             kept: Arc::new(Kept::new(Arc::clone(&self.user))),
-            files: self.quotas.files.clone(),
+            shared: self.quotas.shared.clone(),
             contexts: self.quotas.hardware(),
             queues: self.quotas.hardware(),
             lingering: Arc::default(),
@@ -531,8 +532,7 @@ impl Process {
                 object.destroy();
             }
         }
-        let kernel = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
-        drop(kernel);
+        self.close_all_kernel();
         for known in self.known_adapters() {
             known.end_waits();
         }
@@ -546,7 +546,7 @@ impl Process {
             known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
         }
         if let Some(machine) = self.whole_machine() {
-            machine.forget_closed_descriptors();
+            machine.keep_what_is_left_by(&self.quotas);
             machine.end_debug_names(self.id);
         }
     }

@@ -23,13 +23,13 @@ impl Default for Share {
 
 /// A count of what is taken for one process, and its limit.
 #[derive(Debug)]
-struct Count {
+pub(crate) struct Count {
     taken: AtomicUsize,
     most: usize,
 }
 
 impl Count {
-    fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { taken: AtomicUsize::new(0), most }
     }
 
@@ -70,19 +70,25 @@ pub(crate) type FunctionQuota = Quota<256>;
 /// One of these.
 pub(crate) type FunctionPlace = Place<256>;
 
-/// Bytes that the system keeps for whoever opens the shared resources and keyed mutexes of a process: private data of driver and runtime.
+/// Bytes that the system keeps for whoever opens the shared resources that a process has: private data of driver and runtime.
 pub(crate) type DataQuota = Quota<{ 64 << 20 }>;
 
 /// Some of these.
 pub(crate) type DataPlace = Place<{ 64 << 20 }>;
 
-/// Fences and allocations that were made to be shared: whoever sees the memory of one sees a file with nothing else in it, and so each takes a descriptor.
+/// Shared fences and allocations that a process has: whoever sees the memory of one sees a file with nothing else in it, and so each takes a descriptor.
 pub(crate) type FileQuota = Quota<1024>;
 
 /// Some of these.
 pub(crate) type FilePlace = Place<1024>;
 
-/// Names of shared objects, or handles of one kind that every process knows: of these there are so many for all processes.
+/// Descriptors that the system has beside those that are counted one by one.
+pub(crate) type SpareQuota = Quota<{ usize::MAX }>;
+
+/// Some of these.
+pub(crate) type SparePlace = Place<{ usize::MAX }>;
+
+/// Names of shared objects, or objects of one kind with handles that every process knows: of these there are so many for all processes.
 pub(crate) type KnownQuota = Quota<1024>;
 
 /// One of these.
@@ -104,55 +110,9 @@ pub(crate) type HardwarePlace = Place<{ usize::MAX }>;
 #[derive(Debug)]
 pub(crate) struct Place<const LIMIT: usize>(Quota<LIMIT>, usize);
 
-/// Counts of the resources that the system has taken for a process.
-#[derive(Debug, Default)]
-pub(crate) struct Quotas {
-    pub(crate) events: EventQuota,
-    pub(crate) functions: FunctionQuota,
-    pub(crate) shared_data: DataQuota,
-    pub(crate) files: FileQuota,
-    pub(crate) names: KnownQuota,
-    /// Handles of keyed mutexes.
-    pub(crate) known_mutexes: KnownQuota,
-    /// Handles of synchronization objects of before monitored fences.
-    pub(crate) known_syncs: KnownQuota,
-    pub(crate) described: DescribedQuota,
-    share: Share,
-}
-
-impl Quotas {
-    /// Those of a program that has this share of its machine.
-    pub(crate) fn of(share: Share) -> Self {
-        let descriptors = Arc::new(Count::new(share.descriptors));
-        Self {
-            events: Quota::within(&descriptors),
-            files: Quota::within(&descriptors),
-            described: Quota::within(&descriptors),
-            share,
-            ..Self::default()
-        }
-    }
-
-    /// A new limit of hardware queues, or of hardware contexts, on an adapter.
-    pub(crate) fn hardware(&self) -> HardwareQuota {
-        Quota::within(&Arc::new(Count::new(self.share.hardware_queues)))
-    }
-
-    /// Takes what some allocations need that are to be shared, with so many bytes of private data.
-    ///
-    /// # Errors
-    /// As [`Quota::take_many`]; nothing is taken then.
-    pub(crate) fn take_for_sharing(
-        &self,
-        bytes: usize,
-        allocations: usize,
-    ) -> Result<(DataPlace, FilePlace), NTSTATUS> {
-        Ok((self.shared_data.take_many(bytes)?, self.files.take_many(allocations)?))
-    }
-}
-
 impl<const LIMIT: usize> Quota<LIMIT> {
-    fn within(together: &Arc<Count>) -> Self {
+    /// A limit of its own, within one that several have together.
+    pub(crate) fn within(together: &Arc<Count>) -> Self {
         Self { together: Some(Arc::clone(together)), ..Self::default() }
     }
 
@@ -187,6 +147,13 @@ impl<const LIMIT: usize> Quota<LIMIT> {
     }
 }
 
+impl<const LIMIT: usize> Place<LIMIT> {
+    /// True if it is one of those that this process may have.
+    pub(crate) fn is_of(&self, quota: &Quota<LIMIT>) -> bool {
+        Arc::ptr_eq(&self.0.own, &quota.own)
+    }
+}
+
 impl<const LIMIT: usize> Drop for Place<LIMIT> {
     fn drop(&mut self) {
         let Quota { own, together } = &self.0;
@@ -211,21 +178,5 @@ mod tests {
         assert_eq!([3, usize::MAX].map(|count| bytes.take_many(count).err()), [Some(STATUS_INSUFFICIENT_RESOURCES); 2]);
         drop(most);
         let _all = bytes.take_many(10).unwrap();
-    }
-
-    #[test]
-    fn what_a_program_has_the_machine_hold_is_counted_together_and_a_refusal_takes_nothing() {
-        let quotas = Quotas::of(Share { descriptors: 3, hardware_queues: 1 });
-        let (event, _file, described) =
-            (quotas.events.take().unwrap(), quotas.files.take().unwrap(), quotas.described.take().unwrap());
-        let refused = Some(STATUS_INSUFFICIENT_RESOURCES);
-        assert_eq!([quotas.events.take().err(), quotas.described.take().err()], [refused; 2]);
-        drop((event, described));
-        assert_eq!(quotas.files.take_many(3).err(), refused);
-        let _two = quotas.files.take_many(2).unwrap();
-        assert_eq!(quotas.names.take_many(1024).err(), None, "names take no descriptors");
-        let (queues, contexts) = (quotas.hardware(), quotas.hardware());
-        let _first = (queues.take().unwrap(), contexts.take().unwrap());
-        assert_eq!(queues.take().err(), refused);
     }
 }

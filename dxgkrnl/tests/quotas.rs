@@ -43,37 +43,22 @@ fn destroy_mutex(mutex: D3DKMT_HANDLE) {
     call(further_thunks().D3DKMTDestroyKeyedMutex, D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex: mutex });
 }
 
+/// The numbers of handles that every process knows are of all processes, and each mutex keeps data: one process alone does not have all of them.
 #[test]
-fn the_system_keeps_so_much_data_with_the_keyed_mutexes_of_a_process_and_no_more() {
-    const EACH: usize = 1 << 16;
-    const MOST: usize = (64 << 20) / EACH;
-    let bench = Bench::new(SOUND).unwrap();
-    let luid = bench.start().unwrap();
-    let [one, other] = ["one", "other"].map(|name| Process::new(&bench.machine, name));
-    let mut data = vec![7; EACH];
-    let made: Vec<_> = by(&one, || (0..MOST).map(|_| mutex_with(&mut data, true).unwrap()).collect());
-    by(&one, || assert_eq!(mutex_with(&mut data[..1], true), Err(STATUS_INSUFFICIENT_RESOURCES)));
-    by(&one, || assert!(mutex_with(&mut [], true).is_ok(), "one without data"));
-    by(&other, || assert!(mutex_with(&mut data, true).is_ok(), "another process has its own"));
-    by(&one, || destroy_mutex(made[0]));
-    by(&one, || assert!(mutex_with(&mut data, true).is_ok(), "in the place of one that is gone"));
-    drop((one, other));
-    end(bench, luid);
-}
-
-/// The numbers of such handles, and names, are of all processes: one process alone does not have all of them.
-#[test]
-fn a_process_has_so_many_handles_that_every_process_knows_and_another_one_as_many() {
+fn a_process_has_so_many_keyed_mutexes_with_as_much_data_as_they_keep_and_another_one_as_many() {
     const MOST: usize = 1024;
+    const DATA: usize = 1 << 16;
     let bench = Bench::new(SOUND).unwrap();
     let luid = bench.start().unwrap();
     let [one, other] = ["one", "other"].map(|name| Process::new(&bench.machine, name));
-    let made: Vec<_> = by(&one, || (0..MOST).map(|_| mutex_with(&mut [], false).unwrap()).collect());
-    by(&one, || assert_eq!(mutex_with(&mut [], false), Err(STATUS_INSUFFICIENT_RESOURCES)));
-    by(&one, || assert!(mutex_with(&mut [], true).is_ok(), "one without such a handle"));
+    let mut data = vec![7; DATA];
+    let made: Vec<_> = by(&one, || (0..MOST).map(|number| mutex_with(&mut data, number % 2 == 0).unwrap()).collect());
+    for by_kernel_handles in [false, true] {
+        by(&one, || assert_eq!(mutex_with(&mut [], by_kernel_handles), Err(STATUS_INSUFFICIENT_RESOURCES)));
+    }
     by(&other, || assert!((0..MOST).all(|_| mutex_with(&mut [], false).is_ok()), "another process has its own"));
     by(&one, || destroy_mutex(made[0]));
-    by(&one, || assert!(mutex_with(&mut [], false).is_ok(), "in the place of one that is gone"));
+    by(&one, || assert!(mutex_with(&mut data, false).is_ok(), "in the place of one that is gone"));
     drop((one, other));
     end(bench, luid);
 }

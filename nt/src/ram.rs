@@ -30,7 +30,7 @@ const NOBODYS: u8 = 0xd0;
 /// Physical memory. Bus addresses equal physical addresses; address 0 is never handed out.
 pub struct Ram {
     /// The kernel's, which shows wherever no owner has memory.
-    kernel: File,
+    kernel: Arc<File>,
     mapping: Mapping,
     /// Owners have their memory in the kernel's file.
     in_one_file: bool,
@@ -73,7 +73,7 @@ impl Ram {
     }
 
     fn with_files(size: u64, in_one_file: bool) -> io::Result<Arc<Self>> {
-        let kernel = new_file(c"campanile-ram", size)?;
+        let kernel = Arc::new(new_file(c"campanile-ram", size)?);
         let mapping = Mapping::new(&kernel, size)?;
         if let Some(page) = mapping.at(0, PAGE_SIZE.min(size)) {
             // SAFETY: the page is mapped, and nobody knows it yet.
@@ -86,7 +86,7 @@ impl Ram {
 
     /// The file behind all memory, in which the offset is the physical address; `None` if owners have files of their own.
     pub fn file(&self) -> Option<&File> {
-        self.in_one_file.then_some(&self.kernel)
+        self.in_one_file.then_some(&*self.kernel)
     }
 
     /// Bytes.
@@ -204,7 +204,7 @@ impl Pages {
     ///
     /// # Errors
     /// PermissionDenied for pages of the kernel, which no process is to see.
-    pub fn file(&self) -> io::Result<&File> {
+    pub fn file(&self) -> io::Result<&Arc<File>> {
         let owner = self.owner.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
         Ok(owner.file())
     }

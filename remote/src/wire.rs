@@ -82,10 +82,12 @@ pub enum Refusal {
     Threads = 8,
     /// The host gives the machine no more descriptors.
     Descriptors = 9,
+    /// The machine is about to end.
+    Stopping = 10,
 }
 
 impl Refusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Version,
         Self::Declarations,
         Self::Memory,
@@ -95,6 +97,7 @@ impl Refusal {
         Self::Twice,
         Self::Threads,
         Self::Descriptors,
+        Self::Stopping,
     ];
 
     /// The reason, and what to do.
@@ -117,6 +120,7 @@ impl Refusal {
             Self::Descriptors => {
                 "the host gives the machine no more descriptors: end other programs of it, or start it with a higher limit (ulimit -Hn) or for fewer programs (--programs)"
             }
+            Self::Stopping => "it is stopping: start another one with `campanile machine --socket PATH`",
         }
     }
 }

@@ -7,8 +7,9 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
+use crate::account::{Account, Charge};
 use crate::fence::Rights;
-use crate::keyed_mutex::{Data, KeyedMutex};
+use crate::keyed_mutex::KeyedMutex;
 use crate::quota::{KnownPlace, KnownQuota};
 use crate::refusal::{Failure, refused};
 use crate::vidmm::SharedResource;
@@ -73,6 +74,33 @@ pub(crate) enum SharedSync {
     Older(Arc<OlderSyncHandle>),
 }
 
+impl KernelObject {
+    /// Charges a process for all that the system keeps while the process has a handle of it.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES if the process has as many such objects as it may have.
+    pub(crate) fn charge(&self, process: &Account) -> Result<Vec<Charge>, Failure> {
+        let fence = |shared: &SharedFence| shared.upkeep().map(|upkeep| process.charge(&upkeep));
+        let older = |object: &OlderSyncHandle| object.0.upkeep().map(|upkeep| process.charge(upkeep));
+        let charges: Vec<_> = match self {
+            Self::SharedFence(shared, _) => fence(shared).into_iter().collect(),
+            Self::OlderSync(object) => older(object).into_iter().collect(),
+            Self::SharedResource(shared, _) => {
+                let resource = [process.charge(&shared.resource.data.upkeep)].into_iter();
+                let mutex = shared.together.iter().map(|Together { mutex, .. }| process.charge(mutex.upkeep()));
+                let sync = shared.together.iter().filter_map(|Together { sync, .. }| match sync {
+                    SharedSync::Fence(shared, _) => fence(shared),
+                    SharedSync::Older(object) => older(object),
+                });
+                resource.chain(mutex).chain(sync).collect()
+            }
+            Self::Process(..) => Vec::new(),
+        };
+        let why = "the process has as many objects that are shared, or descriptors of the machine, as it may have";
+        charges.into_iter().collect::<Result<_, _>>().map_err(|status| refused(status, why))
+    }
+}
+
 impl Named {
     fn is_open(&self) -> bool {
         match self {
@@ -83,11 +111,10 @@ impl Named {
     }
 }
 
-/// Objects by the handle that every process knows, each with the place that it takes among those of the process that made it; and the number that was given out
-/// last.
-type Handles<T, P> = (u32, HashMap<u32, (Weak<T>, P)>);
+/// Objects by the handle that every process knows, and the number that was given out last.
+type Handles<T> = (u32, HashMap<u32, Weak<T>>);
 
-type Globals<T, P = KnownPlace> = Mutex<Handles<T, P>>;
+type Globals<T> = Mutex<Handles<T>>;
 
 /// No shared object has the name.
 fn nobodys(name: &[u16]) -> Failure {
@@ -96,17 +123,17 @@ fn nobodys(name: &[u16]) -> Failure {
 }
 
 /// The object with a handle that every process knows.
-fn of_global_handle<T, P>((_, objects): &Handles<T, P>, handle: u32, kind: &str) -> Result<Arc<T>, Failure> {
+fn of_global_handle<T>((_, objects): &Handles<T>, handle: u32, kind: &str) -> Result<Arc<T>, Failure> {
     let why = || refused(STATUS_INVALID_PARAMETER, format!("the shared handle {handle:#x} is that of no {kind}"));
-    objects.get(&handle).and_then(|(object, _)| object.upgrade()).ok_or_else(why)
+    objects.get(&handle).and_then(Weak::upgrade).ok_or_else(why)
 }
 
 /// A number that no handle of a process is; free ones come again after very many. The lowest bits tell kinds of objects apart.
 ///
 /// # Errors
 /// STATUS_INSUFFICIENT_RESOURCES for one too many.
-fn global_handle<T, P>((last, objects): &mut Handles<T, P>, kind: u32) -> Result<u32, Failure> {
-    objects.retain(|_, (object, _)| object.strong_count() > 0);
+fn global_handle<T>((last, objects): &mut Handles<T>, kind: u32) -> Result<u32, Failure> {
+    objects.retain(|_, object| object.strong_count() > 0);
     if objects.len() >= MAX {
         return Err(refused(STATUS_INSUFFICIENT_RESOURCES, "there are too many handles that every process knows"));
     }
@@ -125,8 +152,7 @@ pub(super) struct Shared {
     /// As long as a kernel handle of the object is open.
     names: Mutex<HashMap<Vec<u16>, (Named, KnownPlace)>>,
     keyed_mutexes: Globals<KeyedMutex>,
-    /// Each has a place among the files of its process.
-    resources: Globals<SharedResource, ()>,
+    resources: Globals<SharedResource>,
     older_syncs: Globals<OlderSync>,
     /// Those that have not ended, by number, oldest first.
     processes: Mutex<Vec<(u64, WeakAnyProcess)>>,
@@ -187,6 +213,16 @@ impl Machine {
         Ok(())
     }
 
+    /// A process has ended: of the names that it gave, those of objects that others have stay as far as the machine keeps such names. What had another one goes on without.
+    pub(super) fn keep_names(&self, of_process: &KnownQuota, left: &KnownQuota) {
+        lock(&self.0.shared.names).retain(|_, (named, place)| {
+            if !place.is_of(of_process) {
+                return true;
+            }
+            named.is_open() && left.take().map(|kept| *place = kept).is_ok()
+        });
+    }
+
     /// The shared synchronization object with a name.
     ///
     /// # Errors
@@ -226,7 +262,7 @@ impl Machine {
     pub(crate) fn publish_resource(&self, resource: &Arc<SharedResource>) -> Result<u32, Failure> {
         let mut table = lock(&self.0.shared.resources);
         let handle = global_handle(&mut table, 1)?;
-        table.1.insert(handle, (Arc::downgrade(resource), ()));
+        table.1.insert(handle, Arc::downgrade(resource));
         Ok(handle)
     }
 
@@ -241,11 +277,11 @@ impl Machine {
     /// Gives a synchronization object a handle that every process knows.
     ///
     /// # Errors
-    /// STATUS_INSUFFICIENT_RESOURCES for one too many of all, or of the process.
-    pub(crate) fn publish_older_sync(&self, object: &Arc<OlderSync>, of_process: &KnownQuota) -> Result<u32, Failure> {
+    /// STATUS_INSUFFICIENT_RESOURCES for one too many.
+    pub(crate) fn publish_older_sync(&self, object: &Arc<OlderSync>) -> Result<u32, Failure> {
         let mut table = lock(&self.0.shared.older_syncs);
         let handle = global_handle(&mut table, 3)?;
-        table.1.insert(handle, (Arc::downgrade(object), of_process.take()?));
+        table.1.insert(handle, Arc::downgrade(object));
         Ok(handle)
     }
 
@@ -260,22 +296,20 @@ impl Machine {
     /// A new keyed mutex; one that is not shared by kernel handles gets a handle that every process knows.
     ///
     /// # Errors
-    /// STATUS_INSUFFICIENT_RESOURCES for one too many of all, or of the process.
+    /// STATUS_INSUFFICIENT_RESOURCES for one too many.
     pub(crate) fn new_keyed_mutex(
         &self,
         key: u64,
-        data: Data,
+        data: Vec<u8>,
         nt_sharing: bool,
-        of_process: &KnownQuota,
     ) -> Result<Arc<KeyedMutex>, Failure> {
         if nt_sharing {
             return Ok(KeyedMutex::new(key, data, 0, true));
         }
         let mut table = lock(&self.0.shared.keyed_mutexes);
         let handle = global_handle(&mut table, 2)?;
-        let place = of_process.take()?;
         let mutex = KeyedMutex::new(key, data, handle, false);
-        table.1.insert(handle, (Arc::downgrade(&mutex), place));
+        table.1.insert(handle, Arc::downgrade(&mutex));
         Ok(mutex)
     }
 

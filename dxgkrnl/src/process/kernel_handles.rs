@@ -5,6 +5,8 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_H
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use super::Process;
+use crate::account::Charge;
+use crate::handles::HandleTable;
 use crate::machine::KernelObject;
 use crate::refusal::{Failure, refused};
 
@@ -22,15 +24,19 @@ fn unknown(handle: HANDLE) -> Failure {
     refused(STATUS_INVALID_HANDLE, format!("{handle:p} is no kernel handle of the process"))
 }
 
+/// Kernel objects by handle, and what is charged to the process for each.
+pub(super) type KernelHandles = HandleTable<(KernelObject, Vec<Charge>)>;
+
 impl Process {
     /// Gives a kernel object a handle.
     ///
     /// # Errors
-    /// As [`Process::insert`].
+    /// As [`Process::insert`], and [`KernelObject::charge`].
     pub(crate) fn insert_kernel(&self, object: KernelObject) -> Result<HANDLE, Failure> {
+        let charges = object.charge(&self.quotas.shared)?;
         let mut handles = lock(&self.kernel_handles);
         self.check_alive()?;
-        let handle = handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let handle = handles.insert((object, charges), 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         Ok(std::ptr::without_provenance_mut((handle as usize) << KERNEL_HANDLE_SHIFT))
     }
 
@@ -39,7 +45,10 @@ impl Process {
     /// # Errors
     /// STATUS_INVALID_HANDLE for a handle that is closed or never existed in this process.
     pub(crate) fn get_kernel(&self, handle: HANDLE) -> Result<KernelObject, Failure> {
-        lock(&self.kernel_handles).get(kernel_slot(handle)?).cloned().ok_or_else(|| unknown(handle))
+        lock(&self.kernel_handles)
+            .get(kernel_slot(handle)?)
+            .map(|(object, _)| object.clone())
+            .ok_or_else(|| unknown(handle))
     }
 
     /// Closes a kernel handle.
@@ -51,6 +60,13 @@ impl Process {
         // The last handle ends its object, after the table is free again.
         let closed = lock(&self.kernel_handles).remove(slot);
         closed.map(drop).ok_or_else(|| unknown(handle))
+    }
+
+    /// Closes all kernel handles, of a process that ends.
+    pub(super) fn close_all_kernel(&self) {
+        let all = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
+        // As for one of them.
+        drop(all);
     }
 
     /// Number of kernel handles that are open.

@@ -13,6 +13,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::allocation_handles::{PRIVATE_MAX, forget, register};
 use super::memory::{LIST_MAX, allocations, has_duplicates, read_handles};
 use super::{allocation_handles, enter, enter_read_only, power, user};
+use crate::account::Upkeep;
 use crate::process::Process;
 use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, AllocationRequest, Backing, Resource, ResourceData, VidMm};
@@ -302,7 +303,9 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         whole = Whole::of_driver(resource);
     }
     let kept = described.data.iter().chain([&whole.data, &runtime]).map(Vec::len).sum();
-    let places = shared.then(|| process.quotas().take_for_sharing(kept, described.data.len())).transpose()?;
+    let upkeep = shared.then(|| Upkeep::of_resource(described.data.len(), kept));
+    let charged = upkeep.map(|upkeep| Ok((process.quotas().shared.charge(&upkeep)?, upkeep)));
+    let charged = charged.transpose().map_err(|status: NTSTATUS| Failure::from(status))?;
     let request = AllocationRequest {
         allocations: &mut described.data,
         private: &mut whole.data,
@@ -312,10 +315,10 @@ fn create<F: Form>(process: &Process, args: &mut D3DKMT_CREATEALLOCATION, at: *m
         backing,
     };
     let (made, resource) = vidmm.create_allocations(&**device, request)?;
-    let opened = places.map(|_places| {
+    let opened = charged.map(|(charge, upkeep)| {
         let (allocations, nt_sharing) = (described.data.clone(), args.Flags.NtSecuritySharing());
-        let data = ResourceData { allocations, private: whole.data.clone(), runtime, nt_sharing, _places };
-        Resource::opened(&**device, vidmm.share(&made, data))
+        let data = ResourceData { allocations, private: whole.data.clone(), runtime, nt_sharing, upkeep };
+        Resource::opened(&**device, vidmm.share(&made, data), charge)
     });
     let resource = opened.clone().or(resource);
     described.set_priorities(vidmm, &made);

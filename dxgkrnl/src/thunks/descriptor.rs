@@ -24,7 +24,7 @@ fn machine_of(process: &Process) -> Result<Machine, Failure> {
 /// STATUS_INSUFFICIENT_RESOURCES for more objects than the process may have descriptors of, 1024 at most, or without descriptors.
 pub(super) fn give(process: &Process, descriptor: OwnedFd, object: Described) -> Result<u32, Failure> {
     let (id, machine): (DescriptorId, _) = (id_of(&descriptor)?, machine_of(process)?);
-    machine.add_described(id, &process.quotas().described, object)?;
+    machine.add_described(id, process.quotas(), object)?;
     let given = process.user().give(descriptor).inspect_err(|_| machine.take_described(id));
     Ok(u32::try_from(given.map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?).map_err(|_| STATUS_INTERNAL_ERROR)?)
 }

@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, LARGE_INTEGER, NTSTATUS};
 
 use super::{allocation_handles, enter, enter_read_only, user};
-use crate::keyed_mutex::{Data, Kept, KeyedMutex};
+use crate::keyed_mutex::{Kept, KeyedMutex};
 use crate::machine::KernelObject;
 use crate::process::{Object, Process};
 use crate::refusal::{Failure, refused};
@@ -19,13 +19,13 @@ const DATA_MAX: u32 = 1 << 16;
 /// Seconds from 1601 to 1970.
 const EPOCHS: u64 = 11_644_473_600;
 
-/// Data of the runtime, which are kept for the process.
-pub(super) fn read_data(process: &Process, at: *mut c_void, size: u32) -> Result<Data, Failure> {
+/// Data of the runtime, which are kept with the mutex.
+pub(super) fn read_data(at: *mut c_void, size: u32) -> Result<Vec<u8>, Failure> {
     if size > DATA_MAX {
         let why = format!("PrivateRuntimeDataSize is {size:#x} bytes, and at most {DATA_MAX:#x} are kept");
         return Err(refused(STATUS_INVALID_PARAMETER, why));
     }
-    Ok(Data::new(user::read_array(at.cast_const().cast(), size)?, &process.quotas().shared_data)?)
+    user::read_array(at.cast_const().cast(), size)
 }
 
 /// Data go to a place that is large enough for them, or to none.
@@ -61,11 +61,11 @@ fn deadline(timeout: *mut LARGE_INTEGER) -> Result<Option<Instant>, Failure> {
 }
 
 pub(super) fn insert(process: &Process, mutex: &Arc<KeyedMutex>) -> Result<D3DKMT_HANDLE, Failure> {
-    process.insert(Object::KeyedMutex(mutex.open()))
+    process.insert(Object::KeyedMutex(mutex.open(&process.quotas().shared)?))
 }
 
 /// As [`insert`], with data for a mutex that has none.
-fn insert_with(process: &Process, mutex: &Arc<KeyedMutex>, data: Data) -> Result<D3DKMT_HANDLE, Failure> {
+fn insert_with(process: &Process, mutex: &Arc<KeyedMutex>, data: Vec<u8>) -> Result<D3DKMT_HANDLE, Failure> {
     let handle = insert(process, mutex)?;
     mutex.begin_with(data);
     Ok(handle)
@@ -75,8 +75,7 @@ fn insert_with(process: &Process, mutex: &Arc<KeyedMutex>, data: Data) -> Result
 pub(super) unsafe extern "win64" fn create_keyed_mutex(args: *mut D3DKMT_CREATEKEYEDMUTEX) -> NTSTATUS {
     enter("D3DKMTCreateKeyedMutex", args, |process, args| {
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
-        let nothing = Data::new(Vec::new(), &process.quotas().shared_data)?;
-        let mutex = machine.new_keyed_mutex(args.InitialValue, nothing, false, &process.quotas().known_mutexes)?;
+        let mutex = machine.new_keyed_mutex(args.InitialValue, Vec::new(), false)?;
         args.hKeyedMutex = insert(process, &mutex)?;
         args.hSharedHandle = mutex.shared();
         Ok(STATUS_SUCCESS)
@@ -90,10 +89,9 @@ pub(super) unsafe extern "win64" fn create_keyed_mutex2(args: *mut D3DKMT_CREATE
         if args.Flags.with_NtSecuritySharing(false).into_bits() != 0 {
             return Err(refused(STATUS_INVALID_PARAMETER, "Flags has more than NtSecuritySharing"));
         }
-        let data = read_data(process, args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
+        let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
-        let known = &process.quotas().known_mutexes;
-        let mutex = machine.new_keyed_mutex(args.InitialValue, data, args.Flags.NtSecuritySharing(), known)?;
+        let mutex = machine.new_keyed_mutex(args.InitialValue, data, args.Flags.NtSecuritySharing())?;
         args.hKeyedMutex = insert(process, &mutex)?;
         args.hSharedHandle = mutex.shared();
         Ok(STATUS_SUCCESS)
@@ -114,7 +112,7 @@ pub(super) unsafe extern "win64" fn open_keyed_mutex2(args: *mut D3DKMT_OPENKEYE
     enter("D3DKMTOpenKeyedMutex2", args, |process, args| {
         let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let mutex = machine.keyed_mutex(args.hSharedHandle)?;
-        let data = read_data(process, args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
+        let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
         args.hKeyedMutex = insert_with(process, &mutex, data)?;
         Ok(STATUS_SUCCESS)
     })
@@ -136,7 +134,7 @@ pub(super) unsafe extern "win64" fn open_keyed_mutex_from_nt_handle(
         };
         let together = shared.together.as_ref().ok_or_else(of_no_mutex)?;
         allocation_handles::may_write(access)?;
-        let data = read_data(process, args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
+        let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
         args.hKeyedMutex = insert_with(process, &together.mutex, data)?;
         Ok(STATUS_SUCCESS)
     })
@@ -197,7 +195,7 @@ pub(super) unsafe extern "win64" fn release_keyed_mutex(args: *mut D3DKMT_RELEAS
 /// [d3dkmthk: D3DKMTReleaseKeyedMutex2]
 pub(super) unsafe extern "win64" fn release_keyed_mutex2(args: *mut D3DKMT_RELEASEKEYEDMUTEX2) -> NTSTATUS {
     enter_read_only("D3DKMTReleaseKeyedMutex2", args, |process, args| {
-        let data = read_data(process, args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
+        let data = read_data(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize)?;
         let data = (args.PrivateRuntimeDataSize != 0).then_some(data);
         process.get_keyed_mutex(args.hKeyedMutex)?.release(args.Key, args.FenceValue, data)?;
         Ok(STATUS_SUCCESS)

@@ -70,13 +70,13 @@ pub(super) fn create(
         Type::D3DDDI_FENCE => OlderKind::Fence(value),
         _ => OlderKind::Notification(Event::of(process.user(), process.events(), event)?),
     };
-    let (object, handle) = insert(process, device, kind, by_kernel)?;
+    let (object, handle) = insert(process, device, kind, (shared, by_kernel))?;
     info.SharedHandle = 0;
     if shared && !by_kernel {
         let published = process
             .whole_machine()
             .ok_or(STATUS_DEVICE_REMOVED.into())
-            .and_then(|machine| machine.publish_older_sync(&object, &process.quotas().known_syncs));
+            .and_then(|machine| machine.publish_older_sync(&object));
         info.SharedHandle = published.inspect_err(|_| drop(process.take_if(handle, |_| true)))?;
     }
     Ok(handle)
@@ -91,10 +91,10 @@ fn insert(
     process: &Process,
     device: &Arc<Device>,
     kind: OlderKind,
-    nt_sharing: bool,
+    sharing: (bool, bool),
 ) -> Result<(Arc<OlderSync>, D3DKMT_HANDLE), Failure> {
-    let object = OlderSync::new(&device.adapter, kind, nt_sharing)?;
-    let handle = process.insert_on(device, Object::OlderSync(object.open()?))?;
+    let object = OlderSync::new(&device.adapter, kind, sharing)?;
+    let handle = process.insert_on(device, Object::OlderSync(object.open(&process.quotas().shared)?))?;
     Ok((object, handle))
 }
 
@@ -130,7 +130,7 @@ pub(super) unsafe extern "win64" fn create_synchronization_object(
                 return Err(refused(STATUS_INVALID_PARAMETER, why));
             }
         };
-        (_, args.hSyncObject) = insert(process, &device, kind, false)?;
+        (_, args.hSyncObject) = insert(process, &device, kind, (false, false))?;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -142,7 +142,7 @@ pub(super) unsafe extern "win64" fn open_synchronization_object(
 ) -> NTSTATUS {
     enter("D3DKMTOpenSynchronizationObject", args, |process, args| {
         let object = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?.older_sync(args.hSharedHandle)?;
-        args.hSyncObject = process.insert(Object::OlderSync(object.open()?))?;
+        args.hSyncObject = process.insert(Object::OlderSync(object.open(&process.quotas().shared)?))?;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -157,7 +157,7 @@ pub(super) unsafe extern "win64" fn open_sync_object_from_nt_handle(
             let why = "hNtHandle is of no mutex, semaphore, fence or notification: D3DKMTOpenSyncObjectFromNtHandle2 opens monitored fences";
             return Err(refused(STATUS_INVALID_PARAMETER, why));
         };
-        args.hSyncObject = process.insert(Object::OlderSync(object.0.open()?))?;
+        args.hSyncObject = process.insert(Object::OlderSync(object.0.open(&process.quotas().shared)?))?;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -222,10 +222,10 @@ pub(super) fn enqueue_event(
     let object = OlderSync::new(
         &target.device().adapter,
         OlderKind::Notification(Event::of(process.user(), process.events(), event)?),
-        false,
+        (false, false),
     )?;
     let mut signals = Objects::default();
-    signals.older.push((object.open()?, 0));
+    signals.older.push((object.open(&process.quotas().shared)?, 0));
     signal_with(targets, signals, flags.SignalAtSubmission())
 }
 

@@ -202,8 +202,9 @@ fn open<P: Place>(
     request.check(shared)?;
     // Places that cannot be written are found before anything is opened, but for what another thread unmaps meanwhile.
     request.answer(shared, &vec![0; shared.len()])?;
+    let charge = process.quotas().shared.charge(&shared.data.upkeep)?;
     let opened = vidmm.open_shared(&***device, shared, read_only)?;
-    let resource = Resource::opened(&***device, Arc::clone(shared));
+    let resource = Resource::opened(&***device, Arc::clone(shared), charge);
     let told = register(process, device, &opened, Some(resource)).and_then(|(handles, resource)| {
         request.answer(shared, &handles).inspect_err(|_| forget(process, &handles, resource))?;
         Ok(resource)
@@ -260,7 +261,9 @@ fn open_together(
     let Some(Together { mutex, sync }) = together else { return Ok([0, 0]) };
     let mutex = keyed_mutex::insert(process, mutex)?;
     let sync = match sync {
-        SharedSync::Older(object) => object.0.open().and_then(|open| process.insert(Object::OlderSync(open))),
+        SharedSync::Older(object) => {
+            object.0.open(&process.quotas().shared).and_then(|open| process.insert(Object::OlderSync(open)))
+        }
         SharedSync::Fence(fence, rights) => Rights::of_access(access)
             .and_then(|granted| shared_fence::open_as_created(process, device, fence, granted.and(*rights))),
     };
@@ -296,7 +299,7 @@ pub(super) unsafe extern "win64" fn open_resource_from_nt_handle(
         };
         let together = shared.together.as_ref();
         let (data, size) = (args.pKeyedMutexPrivateRuntimeData, args.KeyedMutexPrivateRuntimeDataSize);
-        let data = together.map(|_| keyed_mutex::read_data(process, data, size)).transpose()?;
+        let data = together.map(|_| keyed_mutex::read_data(data, size)).transpose()?;
         let beside = open_together(process, &device, together, access)?;
         let opened = open(process, &device, &shared.resource, &request, read_only);
         args.hResource = opened.inspect_err(|_| close_together(process, beside))?;

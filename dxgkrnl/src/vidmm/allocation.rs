@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use crate::account::Charge;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::answer::{Backing, CpuAccess};
 use crate::vidmm::ids::{AllocationId, SpaceId};
@@ -50,8 +51,8 @@ pub(crate) struct Resource {
     pub(super) live: AtomicU32,
     /// Handles of its allocations in the process.
     pub(super) members: Mutex<Vec<D3DKMT_HANDLE>>,
-    /// The resource that others open too, if it is shared.
-    pub(super) shared: Option<Arc<SharedResource>>,
+    /// The resource that others open too, if it is shared, which is charged to the process.
+    pub(super) shared: Option<(Arc<SharedResource>, Charge)>,
 }
 
 /// What a thunk asks to be created, as the driver takes it.
@@ -177,14 +178,21 @@ impl Allocation {
 
 impl Resource {
     /// A shared resource as a device has it open.
-    pub(crate) fn opened(device: &dyn MemoryOwner, shared: Arc<SharedResource>) -> Arc<Self> {
+    pub(crate) fn opened(device: &dyn MemoryOwner, shared: Arc<SharedResource>, charge: Charge) -> Arc<Self> {
         let (live, members) = (AtomicU32::new(0), Mutex::new(Vec::new()));
-        Arc::new(Self { kmd: KmdHandle::NULL, global: 0, device: device.id(), live, members, shared: Some(shared) })
+        Arc::new(Self {
+            kmd: KmdHandle::NULL,
+            global: 0,
+            device: device.id(),
+            live,
+            members,
+            shared: Some((shared, charge)),
+        })
     }
 
     /// The resource that others open too; `None` for one that is not shared.
     pub(crate) fn shared(&self) -> Option<&Arc<SharedResource>> {
-        self.shared.as_ref()
+        self.shared.as_ref().map(|(shared, _)| shared)
     }
 
     /// Identity of the device it was made on.

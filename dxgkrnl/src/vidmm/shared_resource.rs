@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use nt::lock::{Mutex, lock};
 
+use crate::account::Upkeep;
 use crate::kmd_handle::KmdHandle;
-use crate::quota::{DataPlace, FilePlace};
 use crate::vidmm::VidMm;
 use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::scheduler::IdlePoint;
@@ -194,8 +194,8 @@ pub(crate) struct ResourceData {
     pub(crate) runtime: Vec<u8>,
     /// Shared by kernel handles, not by a handle that every process knows.
     pub(crate) nt_sharing: bool,
-    /// The creator's part of what processes may have kept.
-    pub(crate) _places: (DataPlace, FilePlace),
+    /// What the system keeps of all this.
+    pub(crate) upkeep: Upkeep,
 }
 
 /// A resource that can be opened as long as this exists.

@@ -36,12 +36,12 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Pages from a byte of the range on, with the rights of their owner.
+    /// Pages from a byte of the range on, with the rights of their owner. It has their file and no descriptor of its own.
     ///
     /// # Errors
-    /// The pages are the kernel's, or it may open no more descriptors.
+    /// The pages are the kernel's.
     pub(crate) fn of_pages(at: u64, pages: &Pages) -> io::Result<Self> {
-        let file = Arc::new(pages.file()?.try_clone()?);
+        let file = Arc::clone(pages.file()?);
         Ok(Self { at, file, offset: pages.address(), len: pages.len(), writable: !pages.only_read() })
     }
 
@@ -414,6 +414,14 @@ mod tests {
         unsafe { byte(&mapping, 0).write(8) };
         // SAFETY: the page belongs to the test.
         assert_eq!((read(&mapping, 0), unsafe { page.kernel_address().as_ptr().read() }), (8, 7));
+    }
+
+    #[test]
+    fn a_part_of_pages_takes_no_descriptor_of_its_own() {
+        let owner = Owner::process(&Ram::new(1 << 20).unwrap()).unwrap();
+        let page = owner.allocate(4096, 4096).unwrap();
+        let part = Part::of_pages(0, &page).unwrap();
+        assert!(Arc::ptr_eq(&part.file, page.file().unwrap()));
     }
 
     #[test]

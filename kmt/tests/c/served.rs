@@ -48,7 +48,7 @@ impl Served {
         Self { system, socket, stop, serving: Some(serving), events, pids }
     }
 
-    fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stop.stop();
         if let Some(serving) = self.serving.take() {
             let left = serving.join().expect("no panic").expect("it could wait");
@@ -166,9 +166,8 @@ fn sixty_four_programs_at_a_time_run_each_submission_once_and_leave_nothing() {
         served.retired() - before
     };
     let left = |count: usize| {
-        while served.events().iter().filter(|event| matches!(event, Event::Left { .. })).count() < count {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        let all = || served.events().iter().filter(|event| matches!(event, Event::Left { .. })).count();
+        until(&format!("{count} programs have left"), || all() >= count);
     };
     // The first one has the machine prepare what it keeps.
     run(1);
@@ -320,9 +319,7 @@ fn a_program_that_breaks_the_rules_is_killed_with_the_reason_and_nobody_else_is(
         let status = command.status().expect("a start");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "{mode}: {status}");
         let ended = |event: &Event| matches!(event, Event::Ended { why: told, .. } if *told == why);
-        while !served.events().last().is_some_and(ended) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        until(&format!("the machine says why, {mode}"), || served.events().last().is_some_and(ended));
     }
     let output = clean(&program).arg("20").env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
     assert_eq!(text(&output.stdout), "20 submissions by doorbell, 0 notified, every byte verified\n");
@@ -395,9 +392,7 @@ fn a_program_that_floods_the_machine_is_ended_and_others_are_served_meanwhile() 
     assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
     assert!(jobs > 1, "another program was served while one flooded the machine");
     let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Silent, .. });
-    while !served.events().iter().any(ended) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    until("the machine says why", || served.events().iter().any(ended));
 }
 
 #[test]
@@ -413,9 +408,9 @@ fn who_is_not_served_is_told_why() {
         assert_eq!(text(&output.stdout), format!("17 {}\n", Refusal::NoHello as u64), "{mode}");
         // The machine notes it right after it has told the program.
         let refused = |event: &&Event| matches!(event, Event::Refused { why: Refusal::NoHello, .. });
-        while served.events().iter().filter(refused).count() < count {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        until(&format!("the machine tells of the refusal, {mode}"), || {
+            served.events().iter().filter(refused).count() >= count
+        });
     }
     let full = Served::new("full", 0);
     let output = clean(&program).arg("1").env("CAMPANILE_MACHINE", &full.socket).output().expect("a start");
@@ -467,9 +462,7 @@ fn a_machine_that_stops_is_a_device_that_was_removed() {
     let mut command = clean(&program);
     command.arg("100000000").env("CAMPANILE_MACHINE", &served.socket);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start");
-    while served.events().is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    until("it has connected", || !served.events().is_empty());
     served.stop();
     let output = child.wait_with_output().expect("an end");
     let (out, err) = (text(&output.stdout), text(&output.stderr));

@@ -36,7 +36,7 @@ fn a_program_that_is_stopped_with_what_another_needs_is_killed() {
 }
 
 /// A program that has memory of the GPU locked, which is not wanted resident.
-fn hold(holds: &Program, served: &Served) -> Child {
+pub(crate) fn hold(holds: &Program, served: &Served) -> Child {
     let mut command = clean(holds);
     command.env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("a start");

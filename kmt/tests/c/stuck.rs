@@ -111,3 +111,25 @@ fn a_program_that_withholds_memory_from_the_machine_is_killed_with_the_reason() 
     is_served(&program, &served);
     drop(held_by_the_child);
 }
+
+/// The machine is told to stop while calls wait for pages. Their program is killed for it, the machine stops without them, and a thread for each waits on.
+#[test]
+fn a_machine_that_stops_gives_up_calls_whose_memory_never_comes() {
+    if !is_alone("stuck::a_machine_that_stops_gives_up_calls_whose_memory_never_comes") {
+        return;
+    }
+    let Some(stuck) = program("kmt/tests/c/stuck.c") else { return };
+    let mut served = Served::new("stuck-stop", 2);
+    let Some(mut waiting) = wait_for_memory(&served, &stuck, &["elsewhere"]) else { return };
+    until("each call waits", || threads_named("program's copy") >= CALLS);
+    let held_by_the_child = waiting.stdin.take();
+    served.stop();
+    assert_eq!(waiting.wait().expect("an end").signal(), Some(libc::SIGKILL));
+    let events = served.events();
+    let withheld = |event: &Event| matches!(event, Event::Ended { why: Fault::Withheld, .. });
+    let given_up = |event: &Event| matches!(event, Event::GivenUp { copies, .. } if (1..=CALLS).contains(copies));
+    assert!(events.iter().any(withheld) && events.iter().any(given_up), "{events:?}");
+    assert!(threads_named("program's copy") >= 1, "the host waits still");
+    drop(held_by_the_child);
+    until("the host waits for nothing any more", || threads_named("program's copy") == 0);
+}

@@ -26,7 +26,7 @@ pub struct Owner {
 }
 
 struct OwnFile {
-    file: File,
+    file: Arc<File>,
     /// The only way in which the file of an owner can be written that only reads.
     writer: Option<Mapping>,
 }
@@ -138,7 +138,7 @@ impl Owner {
     }
 
     /// The file that its memory lies in, at the offset of the physical address.
-    pub(super) fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &Arc<File> {
         self.own.as_ref().map_or(&self.ram.kernel, |own| &own.file)
     }
 
@@ -161,9 +161,9 @@ impl OwnFile {
     fn new(size: u64, only_reads: bool) -> io::Result<Self> {
         if only_reads {
             let (file, writer) = new_sealed_file(size)?;
-            return Ok(Self { file, writer: Some(writer) });
+            return Ok(Self { file: Arc::new(file), writer: Some(writer) });
         }
-        Ok(Self { file: new_file(c"campanile-ram", size)?, writer: None })
+        Ok(Self { file: Arc::new(new_file(c"campanile-ram", size)?), writer: None })
     }
 
     /// Has free memory show the file.

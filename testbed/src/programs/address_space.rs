@@ -4,7 +4,9 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -21,8 +23,10 @@ const NO_ADDRESS: u64 = 1 << 62;
 pub(super) struct AddressSpace {
     memory: Arc<File>,
     copies: Arc<Copies>,
-    /// Held by a look at it that has taken longer than [`ANSWER_LIMIT`], until that is at an end.
+    /// Held by a look at it that nobody waits for any more, until that is at an end.
     late: Mutex<Weak<()>>,
+    /// Set by a look that has not found it.
+    gone: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for AddressSpace {
@@ -43,7 +47,7 @@ impl AddressSpace {
 
     fn opened(copies: Arc<Copies>, open: impl FnOnce() -> io::Result<File> + Send + 'static) -> io::Result<Self> {
         let memory = copies.make(ANSWER_LIMIT, open).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))?;
-        Ok(Self { memory: Arc::new(memory), copies, late: Mutex::default() })
+        Ok(Self { memory: Arc::new(memory), copies, late: Mutex::default(), gone: Arc::default() })
     }
 
     /// Its memory, for a thread that can be given up.
@@ -51,26 +55,37 @@ impl AddressSpace {
         Memory(Arc::clone(&self.memory))
     }
 
-    /// False once nobody has it any more, or nobody asks for it any more; true where the host does not say.
+    /// False once nobody has it any more, or nobody asks for it any more; true where the host does not say for [`ANSWER_LIMIT`].
     pub(super) fn is_there(&self) -> bool {
+        let memory = self.memory();
+        self.look(ANSWER_LIMIT, move || memory.is_there())
+    }
+
+    /// As [`AddressSpace::is_there`], without waiting for the host: the answer is what the looks have found that are at an end, and another look is begun.
+    pub(super) fn was_there(&self) -> bool {
+        let memory = self.memory();
+        self.look(Duration::ZERO, move || memory.is_there())
+    }
+
+    /// Looks once more, unless a look is under way that was not waited for, and waits so long at most for what it finds.
+    fn look(&self, limit: Duration, is_there: impl FnOnce() -> bool + Send + 'static) -> bool {
         let late = || self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        if late().strong_count() > 0 {
-            return true;
+        if self.gone.load(Ordering::Acquire) || late().strong_count() > 0 {
+            return !self.gone.load(Ordering::Acquire);
         }
-        let (memory, look) = (self.memory(), Arc::new(()));
+        let (look, gone) = (Arc::new(()), Arc::clone(&self.gone));
         let under_way = Arc::downgrade(&look);
-        let found = self.copies.make(ANSWER_LIMIT, move || {
+        let looked = self.copies.make(limit, move || {
             let _look = look;
-            Ok(memory.is_there())
+            gone.fetch_or(!is_there(), Ordering::AcqRel);
+            Ok(())
         });
-        match found {
-            Some(Ok(is_there)) => is_there,
-            Some(Err(error)) => error.kind() == io::ErrorKind::OutOfMemory,
-            None => {
-                *late() = under_way;
-                true
-            }
+        match looked {
+            Some(Err(error)) if error.kind() != io::ErrorKind::OutOfMemory => return false,
+            None => *late() = under_way,
+            _ => {}
         }
+        !self.gone.load(Ordering::Acquire)
     }
 }
 
@@ -117,10 +132,24 @@ mod tests {
         to.write_all(b"\n").unwrap();
         from.read_exact(&mut line).unwrap();
         let second = of(Pid::from_child(&child)).unwrap();
-        assert!(!first.is_there() && second.is_there());
+        assert!(!first.is_there() && !first.was_there() && second.is_there());
         drop(to);
         child.wait().unwrap();
         assert!(!second.is_there() && of(rustix::process::getpid()).unwrap().is_there());
+    }
+
+    /// Whoever hears a program hears its answers, for which others wait, and does not wait for the host.
+    #[test]
+    fn a_look_that_the_host_has_wait_keeps_nobody_and_is_begun_once() {
+        let copies = Arc::new(Copies::new(GivenUp::default()));
+        let space = AddressSpace::of(rustix::process::getpid(), Arc::clone(&copies)).unwrap();
+        let (answer, answered) = std::sync::mpsc::channel();
+        assert!(space.look(Duration::ZERO, move || answered.recv().unwrap()), "nothing is found yet");
+        assert!(space.was_there() && space.is_there(), "the first one is under way, which nobody waits for");
+        assert_eq!(copies.left_after(Duration::ZERO), 1);
+        answer.send(false).unwrap();
+        assert_eq!(copies.left_after(Duration::from_secs(60)), 0);
+        assert!(!space.was_there() && !space.is_there(), "it was found gone");
     }
 
     /// A process that becomes another program, and waits for a file to be closed meanwhile, keeps whoever asks for its memory waiting.
@@ -137,6 +166,6 @@ mod tests {
         copies.give_up();
         assert_eq!(given_up.count(), 1, "the thread waits still");
         drop(answer);
-        assert_eq!((copies.left_after(std::time::Duration::from_secs(60)), given_up.count()), (0, 0));
+        assert_eq!((copies.left_after(Duration::from_secs(60)), given_up.count()), (0, 0));
     }
 }

@@ -14,7 +14,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, shutdown,
+    socket_with,
 };
 use rustix::process::Pid;
 
@@ -86,6 +87,22 @@ impl PrivateListener {
     pub(super) fn bind_with(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> Result<Self, BindError> {
         let bound = bound(path, socket).map_err(|error| BindError { path: path.to_path_buf(), error });
         Ok(Self { listener: bound?, path: BoundPath { path: path.to_path_buf(), file: file_at(path) } })
+    }
+
+    /// Lets nobody connect any more, and takes all those who have and were not taken yet.
+    pub(super) fn close(&self) -> impl Iterator<Item = OwnedFd> {
+        // Whoever connects from now on finds nobody who listens. It cannot fail: this is a socket.
+        let _ = shutdown(&self.listener, Shutdown::Both);
+        std::iter::from_fn(|| {
+            loop {
+                match accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                    Ok(socket) => return Some(socket),
+                    Err(Errno::CONNABORTED | Errno::INTR) => {}
+                    // None is left; or the host has no descriptor for the rest, which are told when the socket is closed.
+                    Err(_) => return None,
+                }
+            }
+        })
     }
 
     /// Its path, for whoever ends the process without dropping it.
@@ -256,6 +273,17 @@ mod tests {
         assert!(file_at(&path).is_some(), "the socket of the second listener");
         drop(second);
         assert!(file_at(&path).is_none());
+    }
+
+    #[test]
+    fn one_that_closes_hands_over_who_has_connected_and_nobody_connects_any_more() {
+        let path = std::env::temp_dir().join(format!("campanile-listener-closes-{}", std::process::id()));
+        let listener = PrivateListener::bind(&path).unwrap();
+        let connect = || std::os::unix::net::UnixStream::connect(&path);
+        let _waiting: Vec<_> = (0..3).map(|_| connect().unwrap()).collect();
+        assert_eq!(listener.close().count(), 3);
+        assert_eq!(connect().unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert!(PrivateListener::bind(&path).is_ok(), "the path is another one's to take");
     }
 
     #[test]

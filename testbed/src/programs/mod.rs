@@ -38,6 +38,7 @@ use listener::Turn;
 pub use listener::{BindError, BoundPath, PrivateListener};
 use program::{Program, Server};
 use seats::Seats;
+pub use shares::TooFewDescriptors;
 use user_space::Reached;
 
 /// How long a program may take to do what the machine asks of it, such as mapping an address, to take what the machine sends, and to let a page of its memory be read or written.
@@ -160,6 +161,11 @@ impl Stop {
         self.wait_until(None).map(drop)
     }
 
+    /// True once it is set, and where the host cannot say.
+    pub(crate) fn is_set(&self) -> bool {
+        self.wait_for(Duration::ZERO).unwrap_or(true)
+    }
+
     /// Waits until it is set, and not longer than `limit`. True if it is set.
     ///
     /// # Errors
@@ -267,7 +273,13 @@ impl MachineServer {
             }
         };
         self.stop.stop();
-        drop(arrivals);
+        // Those who have connected are told, and not left waiting until the machine is taken down.
+        while let Some(arrival) = arrivals.take(0) {
+            refuse(&arrival.channel, arrival.pid, Refusal::Stopping, observer);
+        }
+        for arrival in self.listener.close().filter_map(|socket| arrived(socket, observer)) {
+            refuse(&arrival.channel, arrival.pid, Refusal::Stopping, observer);
+        }
         // Who has not been admitted has nothing of the machine, and may be one that the host has others wait for.
         seats.heard.wait_for_all(Some(ANSWER_LIMIT));
         seats.served.wait_for_all(None);
@@ -293,7 +305,9 @@ impl MachineServer {
             let admitted = said.and_then(|hello| {
                 let reached = Reached::of(pid, served.given_up());
                 let space = reached.memory.as_ref().ok().map(Arc::clone);
-                Ok((hello, served.take(limit, pid, &of_thread, space)?, reached))
+                let seat = served.take(limit, pid, &of_thread, space)?;
+                // Looked at with the place taken: whoever has one by the stop is waited for.
+                if stop.is_set() { Err(Refusal::Stopping) } else { Ok((hello, seat, reached)) }
             });
             drop(heard);
             match admitted {

@@ -20,8 +20,8 @@ use super::workers::{GivenUp, Workers};
 use super::{ANSWER_LIMIT, Event, Fault, Observer, Pids, Stop, refuse};
 
 /// How often the machine looks whether a program has become another one, of which the socket tells nothing while a child by fork has it.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-const LOOK_TIMEOUT: Timespec = Timespec { tv_sec: LOOK_INTERVAL.as_secs() as i64, tv_nsec: 0 };
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const LOOK_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: LOOK_INTERVAL.subsec_nanos() as _ };
 
 /// The time that the calls of a program that is gone may take to end: that of a recovery of the adapter, and more.
 const END_LIMIT: Duration = Duration::from_secs(30);
@@ -201,7 +201,7 @@ fn is_over_in_time(stop: &Stop, left: impl Fn(Duration) -> usize) -> bool {
     let until = Instant::now() + END_LIMIT;
     let mut stopped = None;
     while left(END_STEP) > 0 {
-        if stopped.is_none() && stop.wait_for(Duration::ZERO).unwrap_or(true) {
+        if stopped.is_none() && stop.is_set() {
             stopped = Some(Instant::now() + ANSWER_LIMIT);
         }
         if Instant::now() >= stopped.unwrap_or(until).min(until) {

@@ -74,9 +74,9 @@ impl Seat {
         self.seats.calls_given_up()
     }
 
-    /// True once the process is another program, or none.
+    /// True once a look has found that the process is another program, or none. Nobody waits for the host: the look that this begins is seen by the next one.
     pub(super) fn is_left(&self) -> bool {
-        self.space.as_ref().is_some_and(|space| !space.is_there())
+        self.space.as_ref().is_some_and(|space| !space.was_there())
     }
 }
 

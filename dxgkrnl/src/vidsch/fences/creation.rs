@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
+use crate::account::Upkeep;
 use crate::fence::Rights;
 use crate::refusal::Failure;
 use crate::vidmm::Protection;
@@ -150,9 +151,11 @@ impl CrossAdapter {
     /// STATUS_INSUFFICIENT_RESOURCES if its process has as many fences that may be shared as it may; STATUS_NO_MEMORY.
     pub(crate) fn new(device: &Device, options: FenceOptions) -> Result<Arc<Self>, Failure> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let upkeep = Arc::new(Upkeep::of_fence());
+        let _before_there_is_a_file = device.process.shared.charge(&upkeep)?;
         Ok(Arc::new(Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
-            _file: device.process.files.take()?,
+            upkeep,
             current: storage::new_current(&device.adapter, options.initial)?,
             options: FenceOptions { shareable: true, ..options },
             making: Mutex::new(()),
@@ -206,7 +209,8 @@ impl CrossAdapter {
     ) -> Result<Arc<SyncObject>, Failure> {
         let (adapter, sch) = (&device.adapter, device.adapter.vidsch());
         let kind = if native { FenceKind::Default } else { self.options.monitored_kind() };
-        let (home, view) = sch.storage(&device.process).take_on(kind, Arc::clone(&self.current))?;
+        let (home, view) =
+            sch.storage(&device.process).take_on(kind, (Arc::clone(&self.current), Arc::clone(&self.upkeep)))?;
         let system = sch.fences.reserve();
         let global = match native.then(|| native_fence::create(adapter, kind, &home, system, words)).transpose() {
             Ok(global) => global,

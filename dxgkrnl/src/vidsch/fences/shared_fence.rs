@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
+use crate::account::Upkeep;
 use crate::refusal::{Failure, refused};
 
 use crate::vidsch::objects::fence::{CrossAdapter, Fence};
@@ -35,6 +36,14 @@ impl SharedFence {
             Some(cross) => Self::CrossAdapter(Arc::clone(cross)),
             None => Self::OneAdapter(reference),
         }))
+    }
+
+    /// What the system keeps of the fence; `None` once it is destroyed.
+    pub(crate) fn upkeep(&self) -> Option<Arc<Upkeep>> {
+        match self {
+            Self::OneAdapter(reference) => reference.fence().upkeep(),
+            Self::CrossAdapter(cross) => Some(Arc::clone(&cross.upkeep)),
+        }
     }
 }
 

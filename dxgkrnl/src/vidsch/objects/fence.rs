@@ -20,9 +20,9 @@ use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use crate::account::Upkeep;
 use crate::fence::{MonitoredWaits, Rights, Wait};
 use crate::kmd_handle::KmdHandle;
-use crate::quota::FilePlace;
 use crate::rank;
 use crate::vidmm::{FencePage, Protection};
 
@@ -126,7 +126,7 @@ pub(crate) struct CrossAdapter {
     /// Order in which several are locked.
     pub(in crate::vidsch) number: u64,
     pub(in crate::vidsch) current: Arc<FencePage>,
-    pub(in crate::vidsch) _file: FilePlace,
+    pub(in crate::vidsch) upkeep: Arc<Upkeep>,
     /// Properties of the members.
     pub(in crate::vidsch) options: FenceOptions,
     /// Held while the fence is opened on an adapter, so that it has one member of a kind there.
@@ -188,6 +188,11 @@ impl Fence {
     /// State that the fence shares with its counterparts on other adapters; `None` for a fence of one adapter.
     pub(in crate::vidsch) fn cross_adapter(&self) -> Option<&Arc<CrossAdapter>> {
         self.cross.as_ref()
+    }
+
+    /// What the system keeps of one that may be shared; `None` for another one, and once it is destroyed.
+    pub(in crate::vidsch) fn upkeep(&self) -> Option<Arc<Upkeep>> {
+        lock(&self.home).as_ref().and_then(Home::upkeep)
     }
 
     /// True if the driver knows it no more.

@@ -22,6 +22,7 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, MutexGuard};
 use wddm_ddi::status::*;
 
+use crate::account::{Account, Charge, Upkeep};
 use crate::fence::{Event, Wait};
 use crate::rank;
 use crate::refusal::{Failure, refused};
@@ -86,6 +87,8 @@ pub(crate) struct OlderSync {
     state: Mutex<State, rank::OlderSync>,
     /// Kernel handles of it may be made.
     nt_sharing: bool,
+    /// That of one that others may open.
+    upkeep: Option<Upkeep>,
 }
 
 /// An object as kernel handles have it, with the last of which its name goes.
@@ -96,6 +99,7 @@ pub(crate) struct OpenOlderSync {
     object: Arc<OlderSync>,
     number: u64,
     closed: AtomicBool,
+    _charge: Option<Charge>,
 }
 
 /// One opening in a list, with the value that only fences have.
@@ -171,30 +175,41 @@ impl State {
 }
 
 impl OlderSync {
-    /// A new object of an adapter.
+    /// A new object of an adapter, which others may open or not, and by kernel handles or not.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a semaphore that begins beyond its maximum, or has none.
-    pub(crate) fn new(adapter: &Arc<RenderAdapter>, kind: Kind, nt_sharing: bool) -> Result<Arc<Self>, Failure> {
+    pub(crate) fn new(
+        adapter: &Arc<RenderAdapter>,
+        kind: Kind,
+        (shared, nt_sharing): (bool, bool),
+    ) -> Result<Arc<Self>, Failure> {
         if matches!(kind, Kind::Semaphore { count, max } if max == 0 || count > max) {
             let why = "MaxCount of a semaphore is 0, or InitialCount is greater";
             return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let state = Mutex::new(State { kind, waiters: VecDeque::new() });
-        Ok(Arc::new(Self { adapter: Arc::downgrade(adapter), number, state, nt_sharing }))
+        let (adapter, upkeep) = (Arc::downgrade(adapter), shared.then(Upkeep::of_older_sync));
+        Ok(Arc::new(Self { adapter, number, state, nt_sharing, upkeep }))
     }
 
-    /// Opens it.
+    /// What the system keeps of one that others may open.
+    pub(crate) fn upkeep(&self) -> Option<&Upkeep> {
+        self.upkeep.as_ref()
+    }
+
+    /// Opens it for a process.
     ///
     /// # Errors
-    /// STATUS_DEVICE_REMOVED if its adapter is gone.
-    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<OpenOlderSync>, Failure> {
+    /// STATUS_DEVICE_REMOVED if its adapter is gone; STATUS_INSUFFICIENT_RESOURCES if the process has as many that others may open as it may have.
+    pub(crate) fn open(self: &Arc<Self>, process: &Account) -> Result<Arc<OpenOlderSync>, Failure> {
         if self.adapter.strong_count() == 0 {
             return Err(STATUS_DEVICE_REMOVED.into());
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(OpenOlderSync { object: Arc::clone(self), number, closed: AtomicBool::new(false) }))
+        let _charge = self.upkeep().map(|upkeep| process.charge(upkeep)).transpose()?;
+        Ok(Arc::new(OpenOlderSync { object: Arc::clone(self), number, closed: AtomicBool::new(false), _charge }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State, rank::OlderSync> {
@@ -339,8 +354,8 @@ mod tests {
     fn object(kind: Kind) -> Arc<OpenOlderSync> {
         let state = Mutex::new(State { kind, waiters: VecDeque::new() });
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let object = Arc::new(OlderSync { adapter: Weak::new(), number, state, nt_sharing: false });
-        Arc::new(OpenOlderSync { object, number: number + (1 << 32), closed: AtomicBool::new(false) })
+        let object = Arc::new(OlderSync { adapter: Weak::new(), number, state, nt_sharing: false, upkeep: None });
+        Arc::new(OpenOlderSync { object, number: number + (1 << 32), closed: AtomicBool::new(false), _charge: None })
     }
 
     struct Waiting {
@@ -444,6 +459,7 @@ mod tests {
             object: Arc::clone(&semaphore.object),
             number: u64::MAX,
             closed: AtomicBool::new(false),
+            _charge: None,
         });
         let queue = QueueNumber::new();
         let (gone, stays) = (Waiting::new(&[&semaphore], queue), Waiting::new(&[&other], queue));

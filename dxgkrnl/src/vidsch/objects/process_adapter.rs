@@ -4,9 +4,10 @@ use std::sync::{Arc, Weak};
 
 use nt::lock::{Mutex, lock};
 
+use crate::account::Account;
 use crate::fence::Wait;
 use crate::kmd_handle::KmdHandle;
-use crate::quota::{FileQuota, HardwareQuota};
+use crate::quota::HardwareQuota;
 use crate::vidmm::{AddressSpace, Kept};
 
 use super::priority::SchedulingClass;
@@ -28,8 +29,8 @@ pub(crate) struct ProcessAdapter {
     pub(crate) class: Arc<SchedulingClass>,
     /// Addresses that the process got on the adapter and may use although the adapter stopped.
     pub(crate) kept: Arc<Kept>,
-    /// Objects of the process that have files of their own.
-    pub(crate) files: FileQuota,
+    /// The objects that the process shares with others.
+    pub(crate) shared: Account,
     /// Counts the hardware contexts that the process has on the adapter.
     pub(crate) contexts: HardwareQuota,
     /// Counts the hardware queues that the process has on the adapter.

@@ -16,9 +16,9 @@ use wddm_ddi::km::{D3DDDI_NATIVEFENCE_TYPE, DXGKARG_FENCESTORAGEVALUETYPE};
 use wddm_ddi::status::{STATUS_DRIVER_INTERNAL_ERROR, STATUS_NO_MEMORY};
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
+use crate::account::{Charge, Upkeep};
 use crate::config::FeaturePolicy;
 use crate::fence::UNMONITORED;
-use crate::quota::FilePlace;
 use crate::rank;
 use crate::refusal::Failure;
 use crate::vidmm::{AddressSpace, FencePage, FencePageAccess, FenceValueKind, PagePin, Protection, UserMapping};
@@ -180,6 +180,8 @@ pub(crate) struct Frames {
     /// GPUs get addresses of the values.
     for_gpu: bool,
     system: Option<Mapped>,
+    /// What the system keeps of a fence that may be shared.
+    upkeep: Option<Arc<Upkeep>>,
 }
 
 /// The pages as one process sees them.
@@ -192,6 +194,8 @@ pub(crate) struct View {
     /// Rights of the GPU to the current values; `None` if it has no addresses of them.
     protection: Option<Protection>,
     owner: Arc<ProcessAdapter>,
+    /// That of a fence that may be shared.
+    _charge: Option<Charge>,
 }
 
 impl View {
@@ -273,8 +277,6 @@ pub(crate) struct Home {
     offset: u64,
     /// `None` for a fence that has its pages to itself.
     slot: Option<Slot>,
-    /// The file of one that may be shared.
-    _file: Option<FilePlace>,
 }
 
 impl Storage {
@@ -319,7 +321,7 @@ impl Storage {
         drop(pages);
         let (frames, view) = (Arc::clone(&page.frames), Arc::clone(&page.view));
         let offset = u64::from(index) * self.stride;
-        let home = Home { frames, offset, slot: Some(Slot { storage: Arc::clone(self), page, index }), _file: None };
+        let home = Home { frames, offset, slot: Some(Slot { storage: Arc::clone(self), page, index }) };
         home.begin(initial);
         Ok((home, view))
     }
@@ -331,30 +333,35 @@ impl Storage {
     /// STATUS_INSUFFICIENT_RESOURCES if the process has as many of these as it may; STATUS_NO_MEMORY, or why its pages cannot be mapped.
     pub(crate) fn take_alone(&self, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), Failure> {
         let class = if kind == FenceKind::WithoutGpu { Class::WithoutGpu } else { Class::System };
-        let file = self.process.files.take()?;
+        let upkeep = Upkeep::of_fence();
+        let _before_there_is_a_file = self.process.shared.charge(&upkeep)?;
         let owner = shared_to_read(&self.process.adapter)?;
         let frames = self.new_frames(class, kind != FenceKind::IntraGpu, &owner)?;
-        self.take_all(frames, Some(initial), Some(file))
+        self.take_all(frames, Some(initial), Arc::new(upkeep))
     }
 
     /// As [`Storage::take_alone`], with a current value that exists already. Nobody monitors it here yet.
     ///
     /// # Errors
     /// As [`Storage::take_alone`].
-    pub(crate) fn take_on(&self, kind: FenceKind, current: Arc<FencePage>) -> Result<(Home, Arc<View>), Failure> {
+    pub(crate) fn take_on(
+        &self,
+        kind: FenceKind,
+        (current, upkeep): (Arc<FencePage>, Arc<Upkeep>),
+    ) -> Result<(Home, Arc<View>), Failure> {
         let monitored = self.process.adapter.vidmm().system_fence_page()?;
-        self.take_all(self.map_frames(current, monitored, (true, kind != FenceKind::WithoutGpu))?, None, None)
+        self.take_all(self.map_frames(current, monitored, (true, kind != FenceKind::WithoutGpu))?, None, upkeep)
     }
 
     fn take_all(
         &self,
         frames: Frames,
         initial: Option<u64>,
-        file: Option<FilePlace>,
+        upkeep: Arc<Upkeep>,
     ) -> Result<(Home, Arc<View>), Failure> {
-        let frames = Arc::new(frames);
+        let frames = Arc::new(Frames { upkeep: Some(upkeep), ..frames });
         let view = self.view(&frames, Some(Protection::ReadWrite))?;
-        let home = Home { frames, offset: 0, slot: None, _file: file };
+        let home = Home { frames, offset: 0, slot: None };
         match initial {
             Some(initial) => home.begin(initial),
             None => home.monitored().store(UNMONITORED),
@@ -365,8 +372,9 @@ impl Storage {
     /// Maps the pages of a fence into this process; the GPU gets the current value with `protection`, and nothing without or if the fence is not for GPUs.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY, or why they cannot be mapped.
+    /// STATUS_NO_MEMORY, or why they cannot be mapped; STATUS_INSUFFICIENT_RESOURCES if the process has as many fences that may be shared as it may have.
     pub(crate) fn view(&self, frames: &Arc<Frames>, protection: Option<Protection>) -> Result<Arc<View>, Failure> {
+        let charge = frames.upkeep.as_deref().map(|upkeep| self.process.shared.charge(upkeep)).transpose()?;
         let user = match (frames.for_cpu, frames.current.system()) {
             (true, Some(pages)) => {
                 Some(UserMapping::of_pages(self.process.kept.user(), pages).map_err(|_| STATUS_NO_MEMORY)?)
@@ -379,7 +387,8 @@ impl Storage {
             Mapped::new(space, self.bounds, (&frames.current, protection), &frames.monitored)
         };
         let process = protection.map(map).transpose()?;
-        Ok(Arc::new(View { _frames: Arc::clone(frames), user, process, protection, owner: Arc::clone(&self.process) }))
+        let (_frames, owner) = (Arc::clone(frames), Arc::clone(&self.process));
+        Ok(Arc::new(View { _frames, user, process, protection, owner, _charge: charge }))
     }
 
     /// Pages for a class of fences. Where user mode reads the current values, the page of those belongs to `owner`.
@@ -422,7 +431,7 @@ impl Storage {
             }
             false => None,
         };
-        Ok(Frames { current, monitored, for_cpu, for_gpu, system })
+        Ok(Frames { current, monitored, for_cpu, for_gpu, system, upkeep: None })
     }
 
     fn new_page(&self, class: Class) -> Result<Page, Failure> {
@@ -494,6 +503,11 @@ impl Home {
     /// Offset of both values on their pages.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// What the system keeps of a fence that may be shared.
+    pub(crate) fn upkeep(&self) -> Option<Arc<Upkeep>> {
+        self.frames.upkeep.clone()
     }
 
     /// The pages.
