@@ -9,6 +9,7 @@ mod isolation;
 mod kernel;
 mod kit;
 mod programs;
+mod refuses;
 mod served;
 mod stopped;
 mod stuck;

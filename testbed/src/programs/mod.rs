@@ -75,6 +75,8 @@ pub enum Fault {
     Lied,
     /// A page of its memory, or a descriptor that it named, did not come for [`ANSWER_LIMIT`], for which somebody else has to answer: another process, or a file.
     Withheld,
+    /// Its host refused, with this number, to let go of memory of the machine: it has sealed that, has limited itself, or has as many mappings as it may have.
+    Refused(i32),
 }
 
 /// What became of a program that the machine ended. In any case its work is aborted, its connection is closed, and what it had is another program's to take.
@@ -96,6 +98,10 @@ impl fmt::Display for Fault {
             Self::Silent => "it did not answer in time",
             Self::Lied => "it gave the machine addresses that it cannot have taken",
             Self::Withheld => "memory or a descriptor of it that the machine needed did not come in time; another process, or a file, has to answer for it",
+            Self::Refused(code) => {
+                let error = io::Error::from_raw_os_error(*code);
+                return write!(f, "it could not let go of memory of the machine, of which its host said: {error}");
+            }
             Self::Closed => {
                 "it closed its connection, or sent an empty message, and lived on, perhaps with memory of the machine"
             }

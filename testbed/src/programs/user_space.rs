@@ -517,7 +517,9 @@ impl UserSpace for RemoteProgram {
     fn release(&self, range: Range<usize>) {
         // Before it is asked: as soon as it is done, the program may take the addresses again.
         self.lock().reserved.remove(&range.start);
-        let _ = self.request(Operation::Release { range: there(&range) });
+        if let Err(refused) = self.request(Operation::Release { range: there(&range) }) {
+            self.end_after(&refused);
+        }
     }
 
     fn adopt(&self, range: Range<usize>) -> io::Result<()> {
@@ -529,6 +531,12 @@ impl UserSpace for RemoteProgram {
 
     fn give_back(&self, range: Range<usize>, FileId { device, inode }: FileId) -> io::Result<()> {
         self.request(Operation::GiveBack { range: there(&range), device, inode })
+    }
+
+    fn end_after(&self, refused: &io::Error) -> bool {
+        let why = Fault::Refused(refused.raw_os_error().unwrap_or(libc::EINVAL));
+        while_waiting(self.waiting.get().map(|told| &**told), || self.kill(why));
+        true
     }
 
     fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {
