@@ -8,6 +8,7 @@ mod header;
 mod isolation;
 mod kernel;
 mod kit;
+mod leader;
 mod programs;
 mod refuses;
 mod served;

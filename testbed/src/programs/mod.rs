@@ -5,7 +5,7 @@
 //! [`remote`] has the messages.
 //!
 //! Layers, each of which uses only those after it: the socket ([`MachineServer`]) with those who have connected (`arrivals`) and the places of those who are
-//! served (`seats`), one program (`program`) with its share of the machine (`shares`), its memory and addresses (`user_space`, `copies`, `address_space`), the threads that make its calls and copies (`workers`).
+//! served (`seats`), one program (`program`) with its share of the machine (`shares`), its memory and addresses (`user_space`, `copies`, `address_space`, `threads`), the threads that make its calls and copies (`workers`).
 
 mod address_space;
 mod arrivals;
@@ -14,6 +14,7 @@ mod listener;
 mod program;
 mod seats;
 mod shares;
+mod threads;
 mod user_space;
 mod workers;
 
