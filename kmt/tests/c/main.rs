@@ -13,6 +13,7 @@ mod programs;
 mod refuses;
 mod served;
 mod stopped;
+mod stops;
 mod stuck;
 mod thunks;
 mod toy;

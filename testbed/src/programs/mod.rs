@@ -23,6 +23,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -142,7 +143,13 @@ pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// Ends a [`MachineServer`]; clones end the same one.
 #[derive(Clone)]
-pub struct Stop(Arc<OwnedFd>);
+pub struct Stop(Arc<StopState>);
+
+struct StopState {
+    set: AtomicBool,
+    /// Readable once it is set.
+    event: OwnedFd,
+}
 
 impl Stop {
     /// For a server that is to be made.
@@ -150,13 +157,20 @@ impl Stop {
     /// # Errors
     /// No more descriptors can be opened.
     pub fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(StopState { set: AtomicBool::new(false), event })))
     }
 
     /// The server takes no more programs, and lets go of those that it has.
     pub fn stop(&self) {
+        self.0.set.store(true, Ordering::SeqCst);
         // Fails only if the counter is full, which stops as well.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
+    }
+
+    /// True once it is set, which it is before anybody is woken by it.
+    pub fn is_set(&self) -> bool {
+        self.0.set.load(Ordering::SeqCst)
     }
 
     /// Waits until it is set.
@@ -179,7 +193,7 @@ impl Stop {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-            match poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], left.as_ref()) {
+            match poll(&mut [PollFd::new(&self.0.event, PollFlags::IN)], left.as_ref()) {
                 Ok(ready) => return Ok(ready > 0),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -188,7 +202,7 @@ impl Stop {
     }
 
     pub(crate) fn descriptor(&self) -> &OwnedFd {
-        &self.0
+        &self.0.event
     }
 }
 
