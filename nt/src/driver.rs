@@ -467,7 +467,7 @@ impl Driver {
     /// The process' own memory cannot be opened.
     pub fn memory(&self) -> io::Result<DriverMemory> {
         // Read by the kernel, which answers for memory that is freed meanwhile instead of faulting.
-        let memory = File::open("/proc/self/mem")?;
+        let memory = File::open("/proc/thread-self/mem")?;
         let image = self.image().map(|loaded| (loaded.image.base() as u64, loaded.image.size() as u64));
         let pool = self.pool().blocks().into_iter().map(|(address, size)| (address as u64, size as u64));
         let read = |(address, size): (u64, u64)| {

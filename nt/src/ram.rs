@@ -109,6 +109,11 @@ impl Ram {
         Some(Pages { ram: Arc::clone(self), owner: None, address, len })
     }
 
+    /// The machine is at its end: what owners have stays in their files as it is, whatever the kernel and devices of this process store or free from now on. Memory of one file is not left.
+    pub fn leave_to_owners(&self) {
+        self.state.lock().owners.leave(self);
+    }
+
     /// Kernel address of physical `address`, if `len` bytes from there exist. The mapping stays as long as this object.
     pub fn kernel_address(&self, address: u64, len: u64) -> Option<NonNull<u8>> {
         self.mapping.at(address, len)

@@ -221,6 +221,12 @@ pub trait UserSpace: Send + Sync {
     /// The host has no memory; some of the range may show the file.
     fn give_back(&self, range: Range<usize>, file: FileId) -> io::Result<()>;
 
+    /// The process has refused what the kernel cannot do without, for this reason: ends it. When the answer is true, it uses no memory any more that it was shown, or nobody can have it stop.
+    /// False for this process, which is the kernel's too.
+    fn end_after(&self, _refused: &io::Error) -> bool {
+        false
+    }
+
     /// Calls a function of the process, which takes a pointer to a structure of 64-bit words, and returns when it has returned. While it runs, the
     /// thunks that it calls run [on behalf of](acting_for) `caller`. False if the process is gone.
     fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool;
@@ -312,6 +318,18 @@ fn replace(range: &Range<usize>, writable: bool, prepare: impl FnOnce(*mut u8)) 
 }
 
 impl ThisProcess {
+    /// Gives a reservation back.
+    ///
+    /// # Errors
+    /// The host refuses; the range then still shows what it did.
+    pub fn unmap(&self, range: Range<usize>) -> io::Result<()> {
+        frozen::forget(range.start);
+        trap::answer_no_more(range.start);
+        // SAFETY: the reservation was mapped with this address and size and belongs to the kernel.
+        let done = unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(range.start), range.len()) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Copies between this process and itself by the host's kernel, which answers with an error where a load or store would fault.
     fn transfer(local: libc::iovec, address: usize, write: bool) -> io::Result<()> {
         let len = local.iov_len;
@@ -319,8 +337,9 @@ impl ThisProcess {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let remote = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address), iov_len: len };
-        // SAFETY: getpid has no preconditions.
-        let this = unsafe { libc::getpid() };
+        // The process by its calling thread: the host finds no memory by the number of a main thread that has ended.
+        // SAFETY: gettid has no preconditions.
+        let this = unsafe { libc::gettid() };
         let moved = if write {
             // SAFETY: `local` names `len` readable bytes of the caller; the other side is checked by the host's kernel.
             unsafe { libc::process_vm_writev(this, &local, 1, &remote, 1, 0) }
@@ -406,10 +425,8 @@ impl UserSpace for ThisProcess {
     }
 
     fn release(&self, range: Range<usize>) {
-        frozen::forget(range.start);
-        trap::answer_no_more(range.start);
-        // SAFETY: the reservation was mapped with this address and size and belongs to the kernel.
-        unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(range.start), range.len()) };
+        // What the host does not take back shows this process what it had itself.
+        let _ = self.unmap(range);
     }
 
     fn adopt(&self, range: Range<usize>) -> io::Result<()> {

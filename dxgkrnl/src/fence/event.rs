@@ -52,7 +52,8 @@ impl Event {
 /// # Errors
 /// STATUS_OBJECT_TYPE_MISMATCH.
 fn event_of(descriptor: OwnedFd) -> Result<OwnedFd, NTSTATUS> {
-    let kind = fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).map_err(|_| STATUS_INVALID_HANDLE)?;
+    let kind =
+        fs::read_link(format!("/proc/thread-self/fd/{}", descriptor.as_raw_fd())).map_err(|_| STATUS_INVALID_HANDLE)?;
     // A file may have such a name in a folder.
     if kind.as_os_str() == "anon_inode:[eventfd]" { Ok(descriptor) } else { Err(STATUS_OBJECT_TYPE_MISMATCH) }
 }

@@ -91,6 +91,9 @@ impl View {
                 }
                 shown => shown?,
             }
+            if !owners.left {
+                punch(&from, pages.start * PAGE_SIZE, (pages.end - pages.start) * PAGE_SIZE);
+            }
             owners.set(pages, owner);
         }
         owners.close_unused();
@@ -122,7 +125,6 @@ impl View {
             let _ = windows.iter().try_for_each(|window| window.show(&pages, from, start));
             return Err(error);
         }
-        punch(from, start, len);
         Ok(())
     }
 
@@ -297,6 +299,11 @@ impl Resources {
         }
         let (mappings, contiguous) = Default::default();
         Ok(Self { function, views, mappings, contiguous })
+    }
+
+    /// The machine is at its end: what pages of BARs hold stays in the files of their owners.
+    pub(crate) fn leave_to_owners(&self) {
+        self.views.iter().for_each(|view| lock(&view.owners).left = true);
     }
 
     /// The function.

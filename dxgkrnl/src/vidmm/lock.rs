@@ -353,7 +353,7 @@ impl Memory {
             Err(status) => {
                 // The old place is somebody else's memory by now: better a fault than their bytes. An address that
                 // cannot be hidden does not keep the next one shown, so all are tried before the first failure is told.
-                let failed = lock.mappings().filter(|mapping| mapping.hide(0, mapping.len()).is_err()).count();
+                let failed = lock.mappings().filter(|mapping| mapping.hide_all().is_err()).count();
                 (Err(if failed == 0 { status } else { STATUS_NO_MEMORY }), None)
             }
         };

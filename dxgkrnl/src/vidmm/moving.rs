@@ -94,8 +94,8 @@ impl Plan {
             Self::Detach => mapping.detach(true),
             Self::Hide => Err(std::io::ErrorKind::OutOfMemory.into()),
         };
-        // What is shown is somebody else's memory next: better a fault than their bytes.
-        done.inspect_err(|_| drop(mapping.hide(0, mapping.len()))).is_ok()
+        // Where even that is refused, it is this process that sees what it shows itself next.
+        done.inspect_err(|_| drop(mapping.hide_all())).is_ok()
     }
 }
 

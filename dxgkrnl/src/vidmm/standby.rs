@@ -130,8 +130,8 @@ impl Memory {
         }
         for mapping in lock.mappings() {
             if mapping.detach(true).is_err() {
-                // The host has no memory. What is shown is somebody else's next: better a fault than their bytes.
-                let _ = mapping.hide(0, mapping.len());
+                // The host has no memory. Where even that is refused, it is this process that sees what it shows itself next.
+                let _ = mapping.hide_all();
             }
         }
     }

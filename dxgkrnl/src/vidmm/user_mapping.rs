@@ -165,6 +165,22 @@ impl UserMapping {
         self.user.hide(self.part(at, len)?)
     }
 
+    /// Does what the process may not refuse, because others have what it shows next: one that refuses is ended.
+    ///
+    /// # Errors
+    /// It is this process, which cannot be ended.
+    pub(crate) fn must(&self, act: impl FnOnce(&Self) -> io::Result<()>) -> io::Result<()> {
+        act(self).or_else(|refused| if self.user.end_after(&refused) { Ok(()) } else { Err(refused) })
+    }
+
+    /// Makes the whole range show nothing again, or memory of the process' own. What it shows is somebody else's next: better a fault than their bytes.
+    ///
+    /// # Errors
+    /// As [`UserMapping::must`].
+    pub(crate) fn hide_all(&self) -> io::Result<()> {
+        self.must(|mapping| mapping.hide(0, mapping.len()).or_else(|_| mapping.blank()))
+    }
+
     /// Makes the range show system memory of its length.
     ///
     /// # Errors
@@ -256,8 +272,8 @@ impl Drop for UserMapping {
     fn drop(&mut self) {
         let Some(file) = self.of_program else { return self.user.release(self.whole()) };
         if self.user.give_back(self.whole(), file).is_err() {
-            // The machine's memory is somebody else's next: better a fault than their bytes.
-            let _ = self.user.hide(self.whole());
+            // Where even that is refused, it is this process that sees its own memory.
+            let _ = self.hide_all();
         }
     }
 }

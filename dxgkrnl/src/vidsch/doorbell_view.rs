@@ -18,7 +18,9 @@ impl View for Doorbell {
     fn hide(&self) {
         for window in [Some(&self.primary), self.secondary.as_ref()].into_iter().flatten() {
             if let Err(error) = window.hide() {
-                self.adapter.vidsch().broken(format!("a doorbell page could not be taken back: {error}"));
+                self.adapter.vidsch().broken(format!(
+                    "the program that this machine is in does not let a doorbell page be taken back, which is no fault of the driver: {error}"
+                ));
             }
         }
     }

@@ -455,20 +455,6 @@ fn a_program_that_becomes_another_one_is_served_again() {
     assert_eq!(came(), 3, "{:?}", served.events());
 }
 
-#[test]
-fn a_machine_that_stops_is_a_device_that_was_removed() {
-    let Some(program) = program(SUBMISSIONS) else { return };
-    let mut served = Served::new("stops", PROGRAMS);
-    let mut command = clean(&program);
-    command.arg("100000000").env("CAMPANILE_MACHINE", &served.socket);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start");
-    until("it has connected", || !served.events().is_empty());
-    served.stop();
-    let output = child.wait_with_output().expect("an end");
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(!output.status.success() && err.contains("0xc00002b6"), "{}: {out}{err}", output.status);
-}
-
 /// One makes a buffer and a fence and names them, the other finds them; each is started before the other once.
 #[test]
 fn two_programs_share_a_buffer_and_a_fence_by_name() {

@@ -156,6 +156,14 @@ impl Mapping {
         unsafe { replace_shared(at, len, file, offset) }
     }
 
+    /// Has a range show what it does, in a file, but as a copy of which the file sees no store.
+    pub(super) fn detach(&self, offset: u64, len: u64, file: &File) -> io::Result<()> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let at = self.at(offset, len).ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: the range belongs to this mapping, whose bytes are reached by raw pointers only, and they are the same before and after.
+        unsafe { map(at.as_ptr(), len, (READ_WRITE, flags), (file, offset)) }.map(drop)
+    }
+
     /// As [`Mapping::replace`], with the same range of another mapping.
     pub(super) fn replace_by(&self, offset: u64, len: u64, other: &Self) -> io::Result<()> {
         let (Some(to), Some(from)) = (self.at(offset, len), other.at(offset, len)) else {

@@ -45,6 +45,8 @@ struct Owned {
 pub(super) struct Owners {
     owned: BTreeMap<u64, Owned>,
     next: u64,
+    /// The machine is at its end, and leaves the files to those who have them.
+    left: bool,
 }
 
 impl Owner {
@@ -152,7 +154,7 @@ impl Drop for Owner {
         let mut state = self.ram.state.lock();
         let State { free, owners, .. } = &mut *state;
         if let Some(mut owned) = owners.owned.remove(&self.id) {
-            owned.give_back_unused(&self.ram, free);
+            owned.give_back_unused(&self.ram, free, owners.left);
         }
     }
 }
@@ -176,20 +178,22 @@ impl OwnFile {
     }
 
     /// Has memory that the owner gives back show the kernel's file. The contents of a sealed file stay until the file is gone.
-    fn hide(&self, ram: &Ram, address: u64, len: u64) -> io::Result<()> {
+    fn hide(&self, ram: &Ram, address: u64, len: u64, left: bool) -> io::Result<()> {
         ram.mapping.replace(address, len, &ram.kernel)?;
-        punch(&self.file, address, len);
+        if !left {
+            punch(&self.file, address, len);
+        }
         Ok(())
     }
 }
 
 impl Owned {
     /// Gives extents without pages back. One that cannot be hidden stays.
-    fn give_back_unused(&mut self, ram: &Ram, to: &mut RangeAllocator) {
+    fn give_back_unused(&mut self, ram: &Ram, to: &mut RangeAllocator, left: bool) {
         let Self { own, free, extents } = self;
         extents.retain(|&address, &mut len| {
             let unused = free.allocate_at(address, len);
-            let gone = unused && own.hide(ram, address, len).is_ok();
+            let gone = unused && own.hide(ram, address, len, left).is_ok();
             if gone {
                 to.release(address, len);
             } else if unused {
@@ -207,6 +211,24 @@ impl Owners {
 
     /// Has every owner give back what it does not use.
     pub(super) fn give_back_unused(&mut self, ram: &Ram, to: &mut RangeAllocator) {
-        self.owned.values_mut().for_each(|owned| owned.give_back_unused(ram, to));
+        let Self { owned, left, .. } = self;
+        owned.values_mut().for_each(|owned| owned.give_back_unused(ram, to, *left));
+    }
+
+    /// From now on the files of all of them stay as they are, as far as the machine goes. Those that are read come first: they say what is there in the others.
+    pub(super) fn leave(&mut self, ram: &Ram) {
+        if std::mem::replace(&mut self.left, true) {
+            return;
+        }
+        for only_reads in [true, false] {
+            for Owned { own, extents, .. } in
+                self.owned.values().filter(|owned| owned.own.writer.is_some() == only_reads)
+            {
+                for (&address, &len) in extents {
+                    // Where the host refuses, the machine's stores are seen.
+                    let _ = ram.mapping.detach(address, len, &own.file);
+                }
+            }
+        }
     }
 }

@@ -159,3 +159,25 @@ fn a_page_is_shown_a_second_time_whoever_has_it() {
         unsafe { libc::munmap(second.as_ptr().cast(), PAGE_SIZE as usize) };
     }
 }
+
+/// Stores and frees of the kernel are not seen, and what it stored before is.
+#[test]
+fn a_machine_at_its_end_leaves_owners_what_they_have() {
+    let ram = Ram::new(SIZE).unwrap();
+    let owners = [Owner::process(&ram).unwrap(), Owner::reading_process(&ram).unwrap(), Owner::shared(&ram).unwrap()];
+    let pages: Vec<Pages> = owners.iter().map(|owner| owner.allocate(PAGE_SIZE, PAGE_SIZE).unwrap()).collect();
+    pages.iter().for_each(|pages| store(pages, 7));
+    let files: Vec<File> = pages.iter().map(|pages| pages.file().unwrap().try_clone().unwrap()).collect();
+    let runs: Vec<_> = pages.iter().map(|pages| run(pages, 7)).collect();
+    ram.leave_to_owners();
+    ram.leave_to_owners();
+    assert!(pages.iter().all(|pages| load(pages) == 7), "the kernel sees what was there");
+    pages.iter().for_each(|pages| store(pages, 9));
+    assert!(pages.iter().all(|pages| load(pages) == 9));
+    drop(pages);
+    drop(owners);
+    for (file, run) in files.iter().zip(runs) {
+        assert_eq!(contents(file), [run]);
+    }
+    assert_eq!(ram.free_bytes(), SIZE - PAGE_SIZE);
+}

@@ -18,9 +18,9 @@ struct Mapping {
 /// All mappings, in the order of their addresses.
 pub(super) struct Maps(Vec<Mapping>);
 
-/// Those of this process at the moment.
+/// Those of this process at the moment, by the calling thread: the host tells nothing by a main thread that has ended.
 pub(super) fn of_this_process() -> io::Result<Maps> {
-    Maps::from_text(&fs::read_to_string("/proc/self/maps")?).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    Maps::from_text(&fs::read_to_string("/proc/thread-self/maps")?).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 fn hexadecimal(text: &str) -> Option<u64> {

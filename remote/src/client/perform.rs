@@ -109,7 +109,7 @@ fn perform(operation: Operation, descriptor: Sent, frozen: &mut FrozenRanges) ->
         Operation::Detach { range, writable } => this.detach(here(&range), writable)?,
         Operation::Blank { range } => this.blank(here(&range))?,
         Operation::AnswerForFunction { range } => this.answer_for_function(here(&range))?,
-        Operation::Release { range } => this.release(here(&range)),
+        Operation::Release { range } => this.unmap(here(&range))?,
         Operation::Adopt { range } => this.adopt(here(&range))?,
         Operation::GiveBack { range, device, inode } => this.give_back(here(&range), FileId { device, inode })?,
         Operation::Give => {

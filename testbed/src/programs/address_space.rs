@@ -12,6 +12,7 @@ use rustix::process::Pid;
 
 use super::ANSWER_LIMIT;
 use super::copies::Copies;
+use super::threads::by_living;
 
 /// No address of any program, which a file can be read at all the same.
 const NO_ADDRESS: u64 = 1 << 62;
@@ -42,7 +43,7 @@ impl AddressSpace {
     /// There is no such process, its memory cannot be reached, or no more descriptors can be opened; TimedOut if the host does not say for [`ANSWER_LIMIT`]; OutOfMemory if it has
     /// no thread for the question.
     pub(super) fn of(pid: Pid, copies: Arc<Copies>) -> io::Result<Self> {
-        Self::opened(copies, move || File::open(format!("/proc/{}/mem", pid.as_raw_nonzero())))
+        Self::opened(copies, move || by_living(pid, |thread| opened_by(pid, thread)))
     }
 
     fn opened(copies: Arc<Copies>, open: impl FnOnce() -> io::Result<File> + Send + 'static) -> io::Result<Self> {
@@ -89,6 +90,21 @@ impl AddressSpace {
     }
 }
 
+/// The memory of a process, by the number of a thread of it.
+///
+/// # Errors
+/// ESRCH if the thread has ended, and has none.
+fn opened_by(process: Pid, thread: Pid) -> io::Result<File> {
+    let path = format!("/proc/{}/task/{}/mem", process.as_raw_nonzero(), thread.as_raw_nonzero());
+    let memory = File::open(path)?;
+    if is_there(&memory) { Ok(memory) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+}
+
+/// False if nobody has a memory any more.
+fn is_there(memory: &File) -> bool {
+    !matches!(memory.read_at(&mut [0], NO_ADDRESS), Ok(0))
+}
+
 /// Memory of a process. The host may have whoever uses it wait.
 pub(super) struct Memory(Arc<File>);
 
@@ -105,7 +121,7 @@ impl Memory {
     /// host reads nothing, without an error, and of one that is there it refuses an address that is none. What the program has mapped is not read: it may have a file there
     /// that never answers.
     pub(super) fn is_there(&self) -> bool {
-        !matches!(self.0.read_at(&mut [0], NO_ADDRESS), Ok(0))
+        is_there(&self.0)
     }
 }
 

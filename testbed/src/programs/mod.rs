@@ -5,7 +5,7 @@
 //! [`remote`] has the messages.
 //!
 //! Layers, each of which uses only those after it: the socket ([`MachineServer`]) with those who have connected (`arrivals`) and the places of those who are
-//! served (`seats`), one program (`program`) with its share of the machine (`shares`), its memory and addresses (`user_space`, `copies`, `address_space`), the threads that make its calls and copies (`workers`).
+//! served (`seats`), one program (`program`) with its share of the machine (`shares`), its memory and addresses (`user_space`, `copies`, `address_space`, `threads`), the threads that make its calls and copies (`workers`).
 
 mod address_space;
 mod arrivals;
@@ -14,6 +14,7 @@ mod listener;
 mod program;
 mod seats;
 mod shares;
+mod threads;
 mod user_space;
 mod workers;
 
@@ -22,6 +23,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -76,6 +78,8 @@ pub enum Fault {
     Lied,
     /// A page of its memory, or a descriptor that it named, did not come for [`ANSWER_LIMIT`], for which somebody else has to answer: another process, or a file.
     Withheld,
+    /// Its host refused, with this number, to let go of memory of the machine: it has sealed that, has limited itself, or has as many mappings as it may have.
+    Refused(i32),
 }
 
 /// What became of a program that the machine ended. In any case its work is aborted, its connection is closed, and what it had is another program's to take.
@@ -97,6 +101,10 @@ impl fmt::Display for Fault {
             Self::Silent => "it did not answer in time",
             Self::Lied => "it gave the machine addresses that it cannot have taken",
             Self::Withheld => "memory or a descriptor of it that the machine needed did not come in time; another process, or a file, has to answer for it",
+            Self::Refused(code) => {
+                let error = io::Error::from_raw_os_error(*code);
+                return write!(f, "it could not let go of memory of the machine, of which its host said: {error}");
+            }
             Self::Closed => {
                 "it closed its connection, or sent an empty message, and lived on, perhaps with memory of the machine"
             }
@@ -136,7 +144,13 @@ pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// Ends a [`MachineServer`]; clones end the same one.
 #[derive(Clone)]
-pub struct Stop(Arc<OwnedFd>);
+pub struct Stop(Arc<StopState>);
+
+struct StopState {
+    set: AtomicBool,
+    /// Readable once it is set.
+    event: OwnedFd,
+}
 
 impl Stop {
     /// For a server that is to be made.
@@ -144,13 +158,20 @@ impl Stop {
     /// # Errors
     /// No more descriptors can be opened.
     pub fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(StopState { set: AtomicBool::new(false), event })))
     }
 
     /// The server takes no more programs, and lets go of those that it has.
     pub fn stop(&self) {
+        self.0.set.store(true, Ordering::SeqCst);
         // Fails only if the counter is full, which stops as well.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
+    }
+
+    /// True once it is set, which it is before anybody is woken by it.
+    pub fn is_set(&self) -> bool {
+        self.0.set.load(Ordering::SeqCst)
     }
 
     /// Waits until it is set.
@@ -178,7 +199,7 @@ impl Stop {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-            match poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], left.as_ref()) {
+            match poll(&mut [PollFd::new(&self.0.event, PollFlags::IN)], left.as_ref()) {
                 Ok(ready) => return Ok(ready > 0),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -187,7 +208,7 @@ impl Stop {
     }
 
     pub(crate) fn descriptor(&self) -> &OwnedFd {
-        &self.0
+        &self.0.event
     }
 }
 

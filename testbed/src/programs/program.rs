@@ -42,18 +42,10 @@ enum Next {
 pub(super) struct Program {
     channel: Arc<Channel>,
     remote: Arc<RemoteProgram>,
+    answers: Answers,
     calls: Arc<Workers<Call>>,
     /// Ends its process, for which it waits until all calls have left the system.
     ending: Arc<Workers<()>>,
-}
-
-/// Tells a program what a call came to. If the machine stops meanwhile, that is what it came to: what the end of its process made of the call
-/// is nothing that a program of Windows would see.
-fn returned(channel: &Channel, remote: &RemoteProgram, id: u64, status: NTSTATUS) {
-    let status = if remote.is_gone() { STATUS_DEVICE_REMOVED } else { status };
-    if let Err(error) = channel.send(&FromMachine::Returned { id, status }.to_words(), None) {
-        remote.send_failed(&error);
-    }
 }
 
 /// The name of a program: what can be printed of the one that it sent.
@@ -102,11 +94,12 @@ impl Program {
         );
         pids.lock().insert(process.id(), number);
         let (caller, ends) = (Arc::clone(&process), Arc::clone(&process));
-        let (answers, asked) = (Arc::clone(&channel), Arc::clone(&remote));
-        let calls = Workers::new("program's call", Box::new(move |call| make(&caller, &answers, &asked, call)));
+        let answers = Answers { channel: Arc::clone(&channel), remote: Arc::clone(&remote), stop: stop.clone() };
+        let of_calls = answers.clone();
+        let calls = Workers::new("program's call", Box::new(move |call| make(&caller, &of_calls, call)));
         let ending = Workers::new("program's end", Box::new(move |()| ends.terminate()));
-        let program = Self { channel, remote, calls, ending };
-        program.serve(seat, stop);
+        let program = Self { channel, remote, answers, calls, ending };
+        program.serve(seat, machine, stop);
         let calls = program.end(&process, stop, seat.calls_given_up());
         pids.lock().remove(&process.id());
         let copies = program.remote.copies_given_up();
@@ -136,20 +129,26 @@ impl Program {
     }
 
     /// Returns when the program has no memory of the machine any more, or the machine is about to stop.
-    fn serve(&self, seat: &Seat, stop: &Stop) {
+    fn serve(&self, seat: &Seat, machine: &Machine, stop: &Stop) {
         let mut looked = Instant::now();
         loop {
             match self.next(seat, &mut looked, stop) {
                 Next::Message(FromProgram::Call(call)) if thunks::are_arguments(call.thunk, &call.arguments) => {
                     let id = call.id;
                     if !self.calls.add(call) {
-                        returned(&self.channel, &self.remote, id, STATUS_INSUFFICIENT_RESOURCES);
+                        self.answers.tell(id, STATUS_INSUFFICIENT_RESOURCES);
                     }
                 }
                 Next::Message(FromProgram::Done { operation, result }) if self.remote.answer(operation, result) => {}
                 Next::Message(_) | Next::Malformed => return self.remote.kill(Fault::Malformed),
                 Next::End => return self.remote.wait_for_end(),
-                Next::Stop => return self.remote.leave(),
+                Next::Stop => {
+                    // Calls of all programs come to the same since it is set, whatever becomes of fences and memory. Before that nothing is freed that a program is not asked to let go of.
+                    if stop.is_set() {
+                        machine.leave_memory();
+                    }
+                    return self.remote.leave();
+                }
             }
         }
     }
@@ -212,9 +211,9 @@ fn is_over_in_time(stop: &Stop, left: impl Fn(Duration) -> usize) -> bool {
 }
 
 /// Makes a call, and tells what it came to.
-fn make(process: &Arc<Process>, channel: &Channel, remote: &RemoteProgram, call: Call) {
+fn make(process: &Arc<Process>, answers: &Answers, call: Call) {
     let tables = Tables { thunks: dxgkrnl::thunks(), further: dxgkrnl::further_thunks() };
-    let mut answer = Answer { channel, remote, id: call.id, status: STATUS_INTERNAL_ERROR };
+    let mut answer = Answer { answers, id: call.id, status: STATUS_INTERNAL_ERROR };
     let status = {
         let _attached = process.attach();
         act_for(call.caller, || thunks::call(&tables, call.thunk, &call.arguments))
@@ -222,17 +221,35 @@ fn make(process: &Arc<Process>, channel: &Channel, remote: &RemoteProgram, call:
     answer.status = status.unwrap_or(STATUS_PROCEDURE_NOT_FOUND);
 }
 
+/// Where answers to the calls of a program go.
+#[derive(Clone)]
+struct Answers {
+    channel: Arc<Channel>,
+    remote: Arc<RemoteProgram>,
+    stop: Stop,
+}
+
+impl Answers {
+    /// Tells what a call came to. If the machine stops meanwhile, that is what it came to: what the end of its process made of the call is nothing that a program of Windows would see, and
+    /// the memory of all programs stays as it was when the first one left the machine.
+    fn tell(&self, id: u64, status: NTSTATUS) {
+        let status = if self.stop.is_set() || self.remote.is_gone() { STATUS_DEVICE_REMOVED } else { status };
+        if let Err(error) = self.channel.send(&FromMachine::Returned { id, status }.to_words(), None) {
+            self.remote.send_failed(&error);
+        }
+    }
+}
+
 /// The answer to a call, which is sent when this is dropped: a caller of one that has panicked gets one, too.
 struct Answer<'a> {
-    channel: &'a Channel,
-    remote: &'a RemoteProgram,
+    answers: &'a Answers,
     id: u64,
     status: NTSTATUS,
 }
 
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
-        returned(self.channel, self.remote, self.id, self.status);
+        self.answers.tell(self.id, self.status);
     }
 }
 

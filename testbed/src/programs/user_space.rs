@@ -22,6 +22,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pid
 
 use super::address_space::AddressSpace;
 use super::copies::Copies;
+use super::threads::{by_living, others};
 use super::workers::GivenUp;
 use super::{ANSWER_LIMIT, End, Fault};
 
@@ -343,7 +344,7 @@ impl RemoteProgram {
     }
 }
 
-/// Copies all of `local` from or to the memory of a process.
+/// Copies all of `local` from or to the memory of a process, by the number of a thread of it.
 fn transfer(pid: Pid, address: usize, local: libc::iovec, write: bool) -> io::Result<()> {
     let pid = pid.as_raw_nonzero().get();
     let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: local.iov_len };
@@ -354,7 +355,22 @@ fn transfer(pid: Pid, address: usize, local: libc::iovec, write: bool) -> io::Re
         // SAFETY: `local` names writable bytes of the caller; the other side is checked by the host's kernel.
         unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) }
     };
-    if usize::try_from(moved) == Ok(local.iov_len) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EFAULT)) }
+    match usize::try_from(moved) {
+        Err(_) => Err(io::Error::last_os_error()),
+        Ok(all) if all == local.iov_len => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+    }
+}
+
+/// The descriptor that a thread has by a number.
+///
+/// # Errors
+/// It has none, or the host knows of no threads (before Linux 6.9).
+fn of_thread(thread: Pid, number: RawFd) -> Result<OwnedFd, Errno> {
+    // PIDFD_THREAD of the host's headers.
+    let flags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
+    let thread = pidfd_open(thread, flags).map_err(|_| Errno::BADF)?;
+    pidfd_getfd(&thread, number, PidfdGetfdFlags::empty())
 }
 
 /// The addresses of the steps of a copy.
@@ -426,7 +442,7 @@ impl UserSpace for RemoteProgram {
             let (pid, mut own) = (self.pid, vec![0; part.len()]);
             let copied = self.copy(move || {
                 let local = libc::iovec { iov_base: own.as_mut_ptr().cast(), iov_len: own.len() };
-                transfer(pid, at, local, false).map(|()| own)
+                by_living(pid, |thread| transfer(thread, at, local, false)).map(|()| own)
             })?;
             part.copy_from_slice(&copied);
         }
@@ -444,7 +460,7 @@ impl UserSpace for RemoteProgram {
                 // A copy that is given up keeps no descriptor.
                 drop(memory);
                 let local = libc::iovec { iov_base: own.as_ptr().cast_mut().cast(), iov_len: own.len() };
-                transfer(pid, at, local, true)
+                by_living(pid, |thread| transfer(thread, at, local, true))
             })?;
         }
         Ok(())
@@ -454,9 +470,13 @@ impl UserSpace for RemoteProgram {
         if number < 0 {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
-        let process = Arc::clone(&self.process);
+        let (process, pid) = (Arc::clone(&self.process), self.pid);
         self.copy(move || {
-            let taken = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
+            let taken = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).or_else(|error| match error {
+                // A main thread that has ended has none.
+                Errno::BADF | Errno::SRCH => others(pid).next().map_or(Err(error), |thread| of_thread(thread, number)),
+                _ => Err(error),
+            })?;
             drop(process);
             take(taken);
             Ok(())
@@ -517,7 +537,9 @@ impl UserSpace for RemoteProgram {
     fn release(&self, range: Range<usize>) {
         // Before it is asked: as soon as it is done, the program may take the addresses again.
         self.lock().reserved.remove(&range.start);
-        let _ = self.request(Operation::Release { range: there(&range) });
+        if let Err(refused) = self.request(Operation::Release { range: there(&range) }) {
+            self.end_after(&refused);
+        }
     }
 
     fn adopt(&self, range: Range<usize>) -> io::Result<()> {
@@ -529,6 +551,12 @@ impl UserSpace for RemoteProgram {
 
     fn give_back(&self, range: Range<usize>, FileId { device, inode }: FileId) -> io::Result<()> {
         self.request(Operation::GiveBack { range: there(&range), device, inode })
+    }
+
+    fn end_after(&self, refused: &io::Error) -> bool {
+        let why = Fault::Refused(refused.raw_os_error().unwrap_or(libc::EINVAL));
+        while_waiting(self.waiting.get().map(|told| &**told), || self.kill(why));
+        true
     }
 
     fn call(&self, function: usize, argument: [u64; ARGUMENT_WORDS], caller: u64) -> bool {

@@ -1,7 +1,7 @@
 //! What a doorbell is made of: the user range that shows it, and the memory of its ring.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nt::lock::{Mutex, lock};
 use nt::page::PAGE_SIZE;
@@ -17,6 +17,8 @@ use super::process_adapter::ProcessAdapter;
 pub(in crate::vidsch) struct DoorbellWindow {
     dummy: Pages,
     pub(in crate::vidsch) mapping: UserMapping,
+    /// It may show a physical doorbell. Changed with the state of the doorbell locked.
+    shown: AtomicBool,
 }
 
 impl DoorbellWindow {
@@ -31,12 +33,20 @@ impl DoorbellWindow {
         let mapping = UserMapping::of_pages(process.kept.user(), &dummy).map_err(|_| STATUS_NO_MEMORY)?;
         // A process that rings a function that sleeps or is gone, before the doorbell is taken away, stores nowhere.
         mapping.answer_for_function().map_err(|_| STATUS_NO_MEMORY)?;
-        Ok(Self { dummy, mapping })
+        Ok(Self { dummy, mapping, shown: AtomicBool::new(false) })
     }
 
-    /// Shows the dummy page.
+    /// Shows the dummy page, or memory of the process' own where the host does not let it. A process that refuses both is ended.
+    ///
+    /// # Errors
+    /// It is this process, which cannot be ended.
     pub(in crate::vidsch) fn hide(&self) -> std::io::Result<()> {
-        self.mapping.show_pages(0, &self.dummy)
+        if !self.shown.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.mapping.must(|mapping| mapping.show_pages(0, &self.dummy).or_else(|_| mapping.blank()))?;
+        self.shown.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Gives the process the pages of a BAR at which the driver has a physical doorbell; the answer is where they lie. `None` for what is no such pages.
@@ -63,6 +73,8 @@ impl DoorbellWindow {
 
     /// Shows the physical doorbell.
     pub(in crate::vidsch) fn show(&self, place: &BarPlace) -> std::io::Result<()> {
+        // Also if it is refused: part of what was asked for may have been done.
+        self.shown.store(true, Ordering::Relaxed);
         self.mapping.rotate(&place.file, place.offset, true)
     }
 }
