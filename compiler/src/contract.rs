@@ -20,8 +20,8 @@ pub(crate) fn contract(code: &mut Vec<Inst>, registers: &[Register]) {
     let uses = count_uses(code, registers.len());
     let alone = |register: V| registers.get(register as usize).is_some_and(|entry| entry.group.1 == 1);
     let mut writes = vec![Write::default(); registers.len()];
-    for inst in code.iter().flat_map(results) {
-        if let Some(write) = writes.get_mut(inst as usize) {
+    for written in code.iter().flat_map(results) {
+        if let Some(write) = writes.get_mut(written as usize) {
             write.count += 1;
         }
     }
@@ -39,8 +39,8 @@ pub(crate) fn contract(code: &mut Vec<Inst>, registers: &[Register]) {
                     writes.get(product as usize).filter(|write| once && write.count == 1 && write.at > start)?;
                 let of = code.get(write.at - 1)?;
                 let (I::Mul, true, Some(x), Some(Src::Reg(y))) = (of.op, of.contracts, of.a, of.b) else { return None };
-                let same = |source: V| writes.get(source as usize).is_some_and(|last| last.at < write.at);
-                (of.ty == inst.ty && same(x) && same(y)).then_some((write.at - 1, [x, y, other]))
+                let is_kept = |source: V| writes.get(source as usize).is_some_and(|last| last.at < write.at);
+                (of.ty == inst.ty && is_kept(x) && is_kept(y)).then_some((write.at - 1, [x, y, other]))
             });
             if let Some((product, [x, y, other])) = found
                 && let (Some(sum), Some(gone)) = (code.get_mut(at), gone.get_mut(product))

@@ -247,7 +247,7 @@ mod tests {
             and.b1 p0, p0, p1\nxor.b1 p3, p0, 1\nnot.b1 p2, p2\nselect.i32 w2, w0, 5, p0\nselect.f64 d2, d0, d1, p2\nselect.b1 p1, p0, p2, p3
             index d3, d0, w1, 12\nnarrow w3, d3\nwiden_s d1, w3\npack d2, w1, w2\nrotl.i32 w4, w3, w1\nrotl.i64 d4, d1, 3\nshl.i64 d4, d4, w1
             min.f32 w5, w4, 1.0\nmax.f64 d5, d4, d1\nto_u.i32.f32 w6, w5\nto_s.i32.f32 w7, w5\nfrom_u.f32.i32 w6, w6\nfrom_s.f32.i32 w6, w6
-            fma.f32 w5, w5, w6, w7\nfloor.f32 w5, w5\nabs.f32 w5, w5\nneg.i32 w4, w4\nsext8.i32 w4, w4\nmul.i32 w4, w4, 7\narguments d7\nexit";
+            fma.f32 w5, w5, w6, w7\nfloor.f32 w5, w5\nabs.f32 w5, w5\nneg.i32 w4, w4\nsext8.i32 w4, w4\nmul.i32 w4, w4, 7\ndiv_u.i32 w4, w4, w3\nrem_s.i32 w4, w4, 7\narguments d7\nexit";
         let code = code(Form::Avx2, text);
         assert_eq!(code.iter().find(|instruction| beyond(instruction)), None);
         let mut wide = Wide::new(Form::Avx2);

@@ -31,11 +31,9 @@ pub(crate) const QUARTERS: Code = EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8;
 pub(crate) const MULTIPLY: Code = EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32;
 /// The products of the low halves of doubles.
 pub(crate) const MULTIPLY_LOW: Code = EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64;
-/// Eight words as numbers of binary64, and such numbers as words, rounded towards zero: unsigned and signed. Of a number that does not fit an unsigned one becomes all ones, a signed one the smallest.
+/// Eight words as numbers of binary64, and such numbers as words, rounded towards zero: unsigned and signed. A number that does not fit becomes all ones, or the smallest.
 pub(crate) const NUMBERS: [Code; 2] = [EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er];
 pub(crate) const WORDS: [Code; 2] = [EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae, EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae];
-/// The quotients of numbers of binary64.
-pub(crate) const DIVIDE: Code = EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er;
 /// Elements from addresses, and to addresses.
 pub(crate) const GATHER: Code = EVEX_Vpgatherqd_ymm_k1_vm64z;
 pub(crate) const GATHER_DOUBLES: Code = EVEX_Vpgatherqq_zmm_k1_vm64z;

@@ -26,7 +26,7 @@ pub(crate) fn has_code(form: Form, instruction: &Instruction) -> bool {
         matches!((instruction.ty, instruction.source()), (Type::F32, Some(Type::I32)) | (Type::I32, Some(Type::F32)));
     match instruction.op {
         Op::MulHighS | Op::MulHighU | Op::ReverseBits | Op::Convert => false,
-        Op::DivS | Op::DivU | Op::RemS | Op::RemU => form == Form::Avx512 && !doubles,
+        Op::DivS | Op::DivU | Op::RemS | Op::RemU => !doubles,
         Op::FromS | Op::FromU | Op::ToS | Op::ToU => words,
         _ => true,
     }

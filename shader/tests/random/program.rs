@@ -42,7 +42,9 @@ pub(crate) fn program(choices: &[Choice]) -> Vec<u8> {
             3 if open.contains(&Op::Loop) => code.push(source(Instruction { a: predicate, ..plain(Op::BreakIf) })),
             4 if open.contains(&Op::Loop) => code.push(source(Instruction { a: predicate, ..plain(Op::ContinueIf) })),
             5 => close(&mut code, &mut open),
-            6 if !on_words && open.len() < 6 => code.extend(guarded(*row, *numbers, *immediate).map(source)),
+            6 if !on_words && open.len() < 6 => {
+                code.extend(guarded(*row, *numbers, *immediate).into_iter().map(source))
+            }
             _ => code
                 .extend(straight(*row, *numbers, *immediate).filter(|one| !on_words || is_on_words(one)).map(source)),
         }
@@ -126,35 +128,24 @@ fn close(code: &mut Vec<Source>, open: &mut Vec<Op>) {
 }
 
 /// A load or store under a condition of its own, which holds for all lanes, for some or for none, and constants where a load puts something: what the bounds of a buffer become.
-fn guarded(row: usize, numbers: [u8; 8], immediate: u64) -> impl Iterator<Item = Instruction> {
+fn guarded(row: usize, numbers: [u8; 8], immediate: u64) -> Vec<Instruction> {
     let op = [Op::Load, Op::Store, Op::LoadShared, Op::StoreShared][row % 4];
     let row = FORMS.iter().position(|form| form.op == op).unwrap_or(0);
-    let [_, format, _, rest @ ..] = numbers;
-    let [dst, a, b, c, constant] = rest;
-    let access = straight(row, [0, format % 10, 0, dst, a, b, c, constant], immediate);
-    let (predicate, most) = (numbers[3] % 4, [0, 7, 33, 40, 1000, u64::from(u32::MAX)][usize::from(numbers[6]) % 6]);
-    let lanes =
-        Instruction { dst: predicate, a: 12, constant: true, immediate: most, ..Instruction::new(Op::Cmp, Type::I32) };
-    let lanes = Instruction { modifier: Comparison::LtU as u8, ..lanes };
-    let constants = access.into_iter().flat_map(move |access| {
-        let [(file, first, count), ..] = access.registers();
+    let [_, format, _, dst, a, b, c, constant] = numbers;
+    let Some(access) = straight(row, [0, format % 10, 0, dst, a, b, c, constant], immediate) else { return Vec::new() };
+    let of_constant = |op, ty, immediate| Instruction { constant: true, immediate, ..Instruction::new(op, ty) };
+    let (predicate, most) = (a % 4, [0, 7, 33, 40, 1000, u64::from(u32::MAX)][usize::from(c) % 6]);
+    let lanes = of_constant(Op::Cmp, Type::I32, most);
+    let mut all = vec![Instruction { dst: predicate, a: 12, modifier: Comparison::LtU as u8, ..lanes }];
+    let [(file, first, count), ..] = access.registers();
+    if file != Operand::None && !constant.is_multiple_of(4) {
         let ty = if file == Operand::Double { Type::I64 } else { Type::I32 };
-        let all = 0..if file == Operand::None || numbers[7] % 4 == 0 { 0 } else { count as u8 };
-        let constant = move |at| Instruction {
-            dst: first + at,
-            constant: true,
-            immediate: numbers[7].into(),
-            ..Instruction::new(Op::Mov, ty)
-        };
-        all.map(constant)
-    });
+        let constant = of_constant(Op::Mov, ty, constant.into());
+        all.extend((first..).take(count as usize).map(|dst| Instruction { dst, ..constant }));
+    }
     let open = Instruction { a: predicate, ..Instruction::new(Op::If, Type::None) };
-    let close = Instruction::new(Op::EndIf, Type::None);
-    access
-        .into_iter()
-        .map(move |_| lanes)
-        .chain(constants)
-        .chain(access.into_iter().flat_map(move |access| [open, access, close]))
+    all.extend([open, access, Instruction::new(Op::EndIf, Type::None)]);
+    all
 }
 
 /// An instruction without control flow that does not fault.
