@@ -182,11 +182,6 @@ impl Stop {
         self.wait_until(None).map(drop)
     }
 
-    /// True once it is set, and where the host cannot say.
-    pub(crate) fn is_set(&self) -> bool {
-        self.wait_for(Duration::ZERO).unwrap_or(true)
-    }
-
     /// Waits until it is set, and not longer than `limit`. True if it is set.
     ///
     /// # Errors
