@@ -81,7 +81,7 @@ pub(crate) const ENTRY: &[Refused] = &[
     (
         "no-registry-path",
         "return DxgkInitialize(DriverObject, RegistryPath, &data);",
-        "return DxgkInitialize(DriverObject, NULL, &data);",
+        "UNREFERENCED_PARAMETER(RegistryPath);\n    return DxgkInitialize(DriverObject, NULL, &data);",
         &["DxgkInitialize was called with NULL as RegistryPath", "[dispmprt: DxgkInitialize"],
     ),
     (
@@ -93,7 +93,7 @@ pub(crate) const ENTRY: &[Refused] = &[
     (
         "entry-without-memory",
         "return DxgkInitialize(DriverObject, RegistryPath, &data);",
-        "return STATUS_NO_MEMORY;",
+        "DxgkInitialize(DriverObject, RegistryPath, &data);\n    return STATUS_NO_MEMORY;",
         &["DriverEntry failed with STATUS_NO_MEMORY", "The driver answered so, for a reason of its own"],
     ),
     (
