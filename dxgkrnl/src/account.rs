@@ -18,7 +18,7 @@ use crate::quota::{
 /// Numbers of objects.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// What the system keeps of one object.
+/// Descriptors, bytes and numbers that the system keeps for one object.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     number: u64,

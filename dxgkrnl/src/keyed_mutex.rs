@@ -73,7 +73,7 @@ impl KeyedMutex {
         Ok(Arc::new(OpenKeyedMutex { mutex: Arc::clone(self), id, closed, _charge }))
     }
 
-    /// What the system keeps of it.
+    /// Descriptors, bytes and numbers that it takes.
     pub(crate) fn upkeep(&self) -> &Upkeep {
         &self.upkeep
     }

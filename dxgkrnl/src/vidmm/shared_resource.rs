@@ -194,7 +194,7 @@ pub(crate) struct ResourceData {
     pub(crate) runtime: Vec<u8>,
     /// Shared by kernel handles, not by a handle that every process knows.
     pub(crate) nt_sharing: bool,
-    /// What the system keeps of all this.
+    /// Descriptors, bytes and numbers that all this takes.
     pub(crate) upkeep: Upkeep,
 }
 

@@ -77,7 +77,7 @@ fn threads_of(child: &Child) -> Vec<libc::pid_t> {
     tasks.map(|task| task.unwrap().file_name().to_string_lossy().parse().unwrap()).collect()
 }
 
-/// What becomes of a thread that this one traces.
+/// The status of a thread that this one traces, when it has changed.
 fn wait_for(thread: libc::pid_t) -> i32 {
     let mut status = 0;
     // SAFETY: the place for the status lives across the call.

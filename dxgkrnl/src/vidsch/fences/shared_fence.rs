@@ -38,7 +38,7 @@ impl SharedFence {
         }))
     }
 
-    /// What the system keeps of the fence; `None` once it is destroyed.
+    /// Descriptors, bytes and numbers that the fence takes; `None` once it is destroyed.
     pub(crate) fn upkeep(&self) -> Option<Arc<Upkeep>> {
         match self {
             Self::OneAdapter(reference) => reference.fence().upkeep(),

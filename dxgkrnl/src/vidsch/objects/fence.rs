@@ -190,7 +190,7 @@ impl Fence {
         self.cross.as_ref()
     }
 
-    /// What the system keeps of one that may be shared; `None` for another one, and once it is destroyed.
+    /// Descriptors, bytes and numbers that one takes that may be shared; `None` for another one, and once it is destroyed.
     pub(in crate::vidsch) fn upkeep(&self) -> Option<Arc<Upkeep>> {
         lock(&self.home).as_ref().and_then(Home::upkeep)
     }

@@ -194,7 +194,7 @@ impl OlderSync {
         Ok(Arc::new(Self { adapter, number, state, nt_sharing, upkeep }))
     }
 
-    /// What the system keeps of one that others may open.
+    /// Descriptors, bytes and numbers that one takes that others may open; `None` for another one.
     pub(crate) fn upkeep(&self) -> Option<&Upkeep> {
         self.upkeep.as_ref()
     }

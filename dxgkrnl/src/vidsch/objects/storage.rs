@@ -180,7 +180,7 @@ pub(crate) struct Frames {
     /// GPUs get addresses of the values.
     for_gpu: bool,
     system: Option<Mapped>,
-    /// What the system keeps of a fence that may be shared.
+    /// Descriptors, bytes and numbers that a fence takes that may be shared; `None` for another one.
     upkeep: Option<Arc<Upkeep>>,
 }
 
@@ -505,7 +505,7 @@ impl Home {
         self.offset
     }
 
-    /// What the system keeps of a fence that may be shared.
+    /// Descriptors, bytes and numbers that a fence takes that may be shared; `None` for another one.
     pub(crate) fn upkeep(&self) -> Option<Arc<Upkeep>> {
         self.frames.upkeep.clone()
     }
