@@ -6,10 +6,10 @@ use crate::copies::{count_uses, is_boundary};
 use crate::flatten::results;
 use crate::ir::{Inst, Register, Src, V};
 
-/// Where a register was last written.
+/// The writes of a register so far.
 #[derive(Clone, Copy, Default)]
 struct Write {
-    /// The number of the instruction, from 1 on; 0 if none has written it yet.
+    /// The number of the last instruction that writes it, from 1 on; 0 if none does yet.
     at: usize,
     /// Instructions that write it so far.
     count: u32,

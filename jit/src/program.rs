@@ -89,11 +89,10 @@ fn begin<'a, 'k>(mut b: FunctionBuilder<'a>, kernel: &'k Kernel, wide: Option<Wi
     let kept = b.create_sized_stack_slot(kept);
     let mut plain = Signature::new(CallConv::SystemV);
     plain.params.push(AbiParam::new(I64));
-    let mut access = plain.clone();
-    access.params.extend([AbiParam::new(I64); 3]);
-    access.returns.push(AbiParam::new(I32));
     let mut guarded = plain.clone();
     guarded.returns.push(AbiParam::new(I32));
+    let mut access = guarded.clone();
+    access.params.extend([AbiParam::new(I64); 3]);
     let wide_signatures = [plain, access, guarded].map(|signature| b.import_signature(signature));
     let (labels, given_up, accesses) = (BTreeMap::new(), Vec::new(), Vec::new());
     Emitter {

@@ -84,7 +84,7 @@ impl Wide {
         start
     }
 
-    /// What the function of an access is given.
+    /// Sets the arguments of the function of an access.
     fn arguments(&mut self, guarded: &Guarded) {
         let of_file = |file| if file == File::Double { (RDX, DOUBLE) } else { (RSI, WORD) };
         let addresses = if matches!(guarded.access.space, Space::Global) { File::Double } else { File::Word };
@@ -137,7 +137,7 @@ mod tests {
             // Registers that others read, or write again.
             assert_eq!(stores(form, "mov.i32 w1, 0\nadd.i32 w3, w1, w0\nmov.i32 w2, 7\nexit"), [2, 1]);
             assert_eq!(stores(form, "mov.i32 w1, 0\nadd.i32 w1, w0, w3\nexit"), [1, 0]);
-            // What is no constant.
+            // A copy of another register.
             assert_eq!(stores(form, "mov.i32 w1, w0\nexit"), [1, 0]);
         }
     }

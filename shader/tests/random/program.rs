@@ -42,9 +42,7 @@ pub(crate) fn program(choices: &[Choice]) -> Vec<u8> {
             3 if open.contains(&Op::Loop) => code.push(source(Instruction { a: predicate, ..plain(Op::BreakIf) })),
             4 if open.contains(&Op::Loop) => code.push(source(Instruction { a: predicate, ..plain(Op::ContinueIf) })),
             5 => close(&mut code, &mut open),
-            6 if !on_words && open.len() < 6 => {
-                code.extend(guarded(*row, *numbers, *immediate).into_iter().map(source))
-            }
+            6 if !on_words && open.len() < 6 => code.extend(guarded(*row, *numbers, *immediate)),
             _ => code
                 .extend(straight(*row, *numbers, *immediate).filter(|one| !on_words || is_on_words(one)).map(source)),
         }
@@ -128,7 +126,7 @@ fn close(code: &mut Vec<Source>, open: &mut Vec<Op>) {
 }
 
 /// A load or store under a condition of its own, which holds for all lanes, for some or for none, and constants where a load puts something: what the bounds of a buffer become.
-fn guarded(row: usize, numbers: [u8; 8], immediate: u64) -> Vec<Instruction> {
+fn guarded(row: usize, numbers: [u8; 8], immediate: u64) -> Vec<Source> {
     let op = [Op::Load, Op::Store, Op::LoadShared, Op::StoreShared][row % 4];
     let row = FORMS.iter().position(|form| form.op == op).unwrap_or(0);
     let [_, format, _, dst, a, b, c, constant] = numbers;
@@ -145,7 +143,7 @@ fn guarded(row: usize, numbers: [u8; 8], immediate: u64) -> Vec<Instruction> {
     }
     let open = Instruction { a: predicate, ..Instruction::new(Op::If, Type::None) };
     all.extend([open, access, Instruction::new(Op::EndIf, Type::None)]);
-    all
+    all.into_iter().map(|instruction| Source { instruction, line: 0 }).collect()
 }
 
 /// An instruction without control flow that does not fault.
