@@ -3,5 +3,6 @@
 mod control;
 mod hostile;
 mod jobs;
+mod limits;
 mod recovery;
 mod served;
