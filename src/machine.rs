@@ -2,8 +2,8 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::lines;
 use testbed::programs::{BoundPath, Event, MachineServer, Observer, PrivateListener, Stop, TooFewDescriptors};
 use testbed::sandbox::{self, Role};
 use testbed::setup::{BusChoice, MachineOptions, System};
@@ -62,6 +63,12 @@ fn take_descriptors() {
 
 /// Serves until a signal ends it or a bug check stops the machine, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
+    let code = run(options);
+    lines::finish();
+    code
+}
+
+fn run(options: &Options) -> u8 {
     take_descriptors();
     if let Some(few) = TooFewDescriptors::check(options.programs) {
         testbed::complain!("campanile machine: {few}");
@@ -88,6 +95,10 @@ pub fn command(options: &Options) -> u8 {
     };
     if options.sandbox {
         give_up(options);
+    }
+    if let Err(error) = lines::write_by_thread() {
+        testbed::complain!("campanile machine: the host gives it no threads: {error}");
+        return EXIT_MACHINE;
     }
     let system = match System::boot(&options.machine.system()) {
         Ok(system) => system,
@@ -134,13 +145,10 @@ fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
             return EXIT_MACHINE;
         }
     };
-    // Lines of several threads, whole.
-    let turn = Mutex::new(());
     let observer: Observer = Arc::new(move |event: &Event| {
         if matches!(event, Event::Left { .. } | Event::Ended { .. }) {
             give_memory_back();
         }
-        let _turn = turn.lock();
         if !quiet || matches!(event, Event::Ended { .. } | Event::GivenUp { .. } | Event::Refused { .. }) {
             testbed::complain!("campanile machine: {event}");
         }
@@ -182,6 +190,7 @@ fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
 /// Ends the process as it is. Nothing is dropped, so the sockets are removed here.
 fn exit(paths: &[BoundPath], code: u8) -> ! {
     paths.iter().for_each(BoundPath::remove);
+    lines::finish();
     std::process::exit(code.into());
 }
 

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use campanile_device::{Gpu, Variant};
 use campanile_vfio_user::{Event, Function, Server, Stopper};
@@ -11,6 +10,7 @@ use signal_hook::iterator::Signals;
 
 use testbed::device::{GpuFunction, Messages};
 use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::lines;
 use testbed::sandbox::{self, Role};
 
 /// Options of `campanile device`.
@@ -28,15 +28,13 @@ pub struct Options {
     pub sandbox: bool,
 }
 
-/// Lines of several threads, whole, each with the socket that it is about.
+/// Lines, each with the socket that it is about.
 struct Log {
     quiet: bool,
-    turn: Mutex<()>,
 }
 
 impl Log {
     fn say(&self, socket: &Path, text: &str) {
-        let _turn = self.turn.lock();
         testbed::complain!("campanile device: {}: {text}", socket.display());
     }
 
@@ -59,6 +57,12 @@ impl Log {
 
 /// Serves until a signal ends it, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
+    let code = run(options);
+    lines::finish();
+    code
+}
+
+fn run(options: &Options) -> u8 {
     // A variant that cannot be built is found before anybody connects.
     if let Err(error) = Gpu::new(&options.variant) {
         testbed::complain!(
@@ -93,7 +97,11 @@ pub fn command(options: &Options) -> u8 {
             testbed::complain!("campanile device: {state}");
         }
     }
-    let log = Log { quiet: options.quiet, turn: Mutex::new(()) };
+    if let Err(error) = lines::write_by_thread() {
+        testbed::complain!("campanile: the host gives it no threads: {error}");
+        return EXIT_MACHINE;
+    }
+    let log = Log { quiet: options.quiet };
     let ended = signals.handle();
     let failed = std::thread::scope(|scope| {
         let serving: Vec<_> = servers

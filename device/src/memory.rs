@@ -45,6 +45,13 @@ pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> 
     }
     // SAFETY: the descriptor is new and not known elsewhere.
     let file = unsafe { File::from_raw_fd(fd) };
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a structure of this frame.
+    let told = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    if told && limit.rlim_cur < size {
+        // Whoever sets a longer length is ended by SIGXFSZ.
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
     file.set_len(size)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: F_ADD_SEALS takes an integer and touches no memory.

@@ -512,13 +512,6 @@ impl Machine {
         self.0.verifier.watch(watcher);
     }
 
-    /// The machine is at its end: programs of other processes keep their memory as it is, whatever becomes of adapters and processes from now on. Nothing that a program asks for may be
-    /// answered any more but with the end. Where one file has memory of several programs, it is not kept.
-    pub fn leave_memory(&self) {
-        self.0.ram.leave_to_owners();
-        self.adapters().iter().flat_map(|adapter| adapter.links()).for_each(|link| link.resources.leave_to_owners());
-    }
-
     /// What the HAL does when a machine has stopped, so that it can show why: DxgkDdiResetDevice of every started adapter, at the highest
     /// level. Whoever has seen the stop does it here, because the thread that stopped the machine may hold anything. True if all came
     /// back as they should; false too on a machine that runs, where nothing is called. [dispmprt: DXGKDDI_RESET_DEVICE]

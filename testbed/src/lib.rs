@@ -5,11 +5,11 @@
 //! the modules.
 
 /// Writes a line to standard error. Unlike `eprintln!` it does not panic when the write fails, for example on a full device: there is no other
-/// place to report that.
+/// place to report that. A process that [`lines::write_by_thread`] does not wait for those who read it either.
 #[macro_export]
 macro_rules! complain {
     ($($text:tt)*) => {{
-        let _ = ::std::io::Write::write_fmt(&mut ::std::io::stderr(), ::core::format_args!("{}\n", ::core::format_args!($($text)*)));
+        $crate::lines::say(::core::format_args!($($text)*));
     }};
 }
 
@@ -20,6 +20,7 @@ pub mod digest;
 pub mod driver;
 pub mod exit;
 pub mod image_file;
+pub mod lines;
 pub mod programs;
 pub mod sandbox;
 pub mod setup;

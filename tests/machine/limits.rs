@@ -1,6 +1,55 @@
-//! Limits of the host that a machine cannot do with.
+//! Limits of the host that a machine meets: lines that nobody reads, short files, and few descriptors.
 
-use super::served::Machine;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+
+use remote::channel::{Channel, Received};
+
+use crate::served::{Machine, campanile, scratch};
+
+/// More than standard error has place for: the machine serves on, and ends when it is to, beside lines that were not read. Those that are lost are told of.
+#[test]
+fn a_machine_serves_and_ends_although_nobody_reads_what_it_says() {
+    const REFUSED: usize = 1500;
+    let mut machine = Machine::serve("unread", &["--quiet"]);
+    // SAFETY: sets the size of a pipe.
+    let size = unsafe { libc::fcntl(machine.said().as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+    assert_eq!(size, 4096, "{}", io::Error::last_os_error());
+    for number in 0..REFUSED {
+        let rude = Channel::connect(&machine.socket).expect("it listens");
+        // No hello, and a machine that has no place for lines says so to nobody.
+        rude.send(&[2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], None).expect("it is there");
+        assert!(matches!(rude.receive(), Ok(Received::Message(words, None)) if words[0] == 17), "{number}");
+    }
+    machine.terminate();
+    machine.ends();
+    let (code, said) = machine.stop();
+    assert_eq!(code, Some(0));
+    assert!(said.lines().count() < REFUSED && said.contains("is not served"), "{said}");
+}
+
+/// It says why, as for other limits, and leaves no socket.
+#[test]
+fn a_machine_that_may_have_no_long_files_names_the_limit() {
+    const BYTES: libc::rlimit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+    let socket = scratch("short");
+    let mut command = campanile();
+    command.args(["machine", "--socket"]).arg(&socket);
+    // SAFETY: between fork and exec, a call that takes a constant.
+    unsafe {
+        command.pre_exec(|| match libc::setrlimit(libc::RLIMIT_FSIZE, &BYTES) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        })
+    };
+    let output = command.output().expect("the command starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{}: {said}", output.status);
+    assert!(said.contains("`ulimit -f`"), "{said}");
+    assert!(File::open(&socket).is_err_and(|error| error.kind() == io::ErrorKind::NotFound), "no socket stays");
+}
 
 /// 72 for each program, and 768 for the machine: docs/machine.md has what they are for.
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -130,11 +130,21 @@ impl Machine {
         assert_eq!(unsafe { libc::kill(self.pid(), libc::SIGKILL) }, 0, "it runs");
     }
 
+    /// What it says.
+    pub(crate) fn said(&self) -> &ChildStderr {
+        self.child.stderr.as_ref().expect("piped")
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn terminate(&self) {
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.pid(), libc::SIGTERM) }, 0, "it runs");
+    }
+
     /// Asks it to stop, if it goes on. The answer is its exit code and what it has said.
     pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         if self.is_running() {
-            // SAFETY: a signal to a child that was not waited for yet.
-            unsafe { libc::kill(self.pid(), libc::SIGTERM) };
+            self.terminate();
         }
         let mut said = String::new();
         self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");

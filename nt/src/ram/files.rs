@@ -19,6 +19,17 @@ fn seal(file: &File, seals: c_int) -> io::Result<()> {
     }
 }
 
+/// Whether a process that sets the length of a file to this is not ended for that by SIGXFSZ.
+///
+/// # Errors
+/// EFBIG.
+fn may_be_so_long(size: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a structure of this frame.
+    let told = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    if told && limit.rlim_cur < size { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
+}
+
 fn sparse_file(name: &CStr, size: u64) -> io::Result<File> {
     // SAFETY: the name is a valid C string.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
@@ -27,6 +38,7 @@ fn sparse_file(name: &CStr, size: u64) -> io::Result<File> {
     }
     // SAFETY: the descriptor was just created and is not owned elsewhere.
     let file = unsafe { File::from_raw_fd(fd) };
+    may_be_so_long(size)?;
     file.set_len(size)?;
     // Devices of other processes take memory only if it stays as long as it is.
     seal(&file, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;

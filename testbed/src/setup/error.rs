@@ -132,6 +132,10 @@ fn exhausted(cause: &str) -> Option<String> {
             let most = limit(Resource::Nofile).unwrap_or(u64::MAX);
             format!("This process may have {most} descriptors open; raise `ulimit -n`")
         }
+        Errno::FBIG => {
+            let most = limit(Resource::Fsize).unwrap_or(u64::MAX) >> 20;
+            format!("Files of this process may have {most} MiB, and memory of the machine and of the GPU lies in files; raise `ulimit -f`")
+        }
         Errno::NFILE => "The host has no more descriptors; close programs, or raise fs.file-max".to_owned(),
         Errno::AGAIN => match limit(Resource::Nproc) {
             Some(most) => format!("This user may have {most} threads; end some, or raise `ulimit -u`"),
@@ -181,6 +185,7 @@ mod tests {
     fn a_limit_of_the_host_is_named_instead_of_a_rule_of_the_contract() {
         let of = |error: Errno| advice(std::io::Error::from_raw_os_error(error.raw_os_error()));
         assert!(of(Errno::MFILE).contains("`ulimit -n`"), "{}", of(Errno::MFILE));
+        assert!(of(Errno::FBIG).contains("`ulimit -f`"), "{}", of(Errno::FBIG));
         assert!(of(Errno::AGAIN).contains("threads"), "{}", of(Errno::AGAIN));
         assert!(of(Errno::NOMEM).contains("vram=64M"), "{}", of(Errno::NOMEM));
         assert!(of(Errno::NFILE).contains("fs.file-max"), "{}", of(Errno::NFILE));
