@@ -10,6 +10,9 @@ mod answers;
 #[path = "foreign/device_memory.rs"]
 mod device_memory;
 
+#[path = "foreign/hangs.rs"]
+mod hangs;
+
 #[path = "foreign/interrupts.rs"]
 mod interrupts;
 
@@ -499,23 +502,6 @@ fn a_server_that_ends_before_its_driver_has_stopped_is_no_success_of_run() {
     let Some((code, told)) = told_by_run("server-ends", &[(old, &new)]) else { return };
     assert_eq!(code, Some(3), "{told}");
     assert!(told.contains("the function vfio-user=") && told.contains(" is gone: what serves it"), "{told}");
-}
-
-/// The machine of a case that did not end keeps its function.
-#[test]
-fn a_start_that_does_not_end_is_named_and_so_is_what_the_next_case_waits_for() {
-    let old = "    /* The table itself goes away";
-    let wait = "    LARGE_INTEGER due = { .QuadPart = -3000000000LL };\n    KeDelayExecutionThread(KernelMode, FALSE, &due);\n";
-    let Some(toy) = Toy::new("never-starts", old, &format!("{wait}{old}")) else { return };
-    let limits = ["--timeout", "12", "--driver-limit", "200"];
-    let output = toy.command("hlk", &[&["--json", "--filter", "AnyDriver.Adapter"], &limits[..]].concat());
-    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
-    let reasons: Vec<String> = report["cases"].as_array().expect("cases").iter().map(Value::to_string).collect();
-    let told = [["DxgkDdiStartDevice", "KeDelayExecutionThread"], ["did not end", "waits for its GPU to be attached"]];
-    for (reason, parts) in reasons.iter().zip(told) {
-        assert!(parts.iter().all(|part| reason.contains(part)), "{parts:?}: {reason}");
-    }
-    assert!(reasons.len() >= 2, "{report}");
 }
 
 /// Nothing masks messages, so that the log is all that tells of them.

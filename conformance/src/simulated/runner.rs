@@ -187,7 +187,7 @@ fn standing(machine: &Machine, luid: Option<LUID>) -> Standing {
     Standing { bugcheck: machine.bugcheck(), waits, state: with_log(tree, &machine.debug_log()) }
 }
 
-/// Where a case that did not end stands whose machine was not built yet.
+/// What a case waits for whose machine is not built when its time is over, most of the time.
 const UNBUILT: &str = "it waits for its GPU to be attached: a server of one client at a time answers when the machine before is gone, which that of a case that did not end is not";
 
 /// The machine of a case that did not end, as it was found then.
@@ -205,7 +205,7 @@ struct Standing {
 enum Told {
     /// The machine of the case is there, without an adapter so far.
     Built(Machine),
-    /// Its adapter has started.
+    /// The adapter of that machine has started, so that there is a state to look at.
     Booted(Machine, LUID),
     /// What the case found; its process has still to end.
     Found(String),
