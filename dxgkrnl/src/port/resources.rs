@@ -252,7 +252,7 @@ impl Mappings {
         table.ended.push_back((ended, memory));
         let oldest = if table.ended.len() > UNMAPPED_MAX { table.ended.pop_front() } else { None };
         drop(table);
-        // What it has belongs to locks of its own.
+        // The memory is given back under locks of its own.
         drop(oldest);
     }
 

@@ -133,7 +133,7 @@ impl<'a> Watched<'a> {
 mod tests {
     use super::*;
 
-    /// What is told of a change behind a table.
+    /// The finding about a change of a word behind a table, if it is one.
     fn told(of_table: bool, before: u64, after: u64) -> Option<String> {
         let mut page = [before; BEHIND / 8];
         let at = NonNull::from(&mut page).cast();
