@@ -3,7 +3,7 @@
 #[path = "../../../hw/tests/kit/drawn.rs"]
 mod drawn;
 
-use campanile_hw::isa::{Comparison, FORMS, Instruction, Op, Operand, ProgramHeader, Type};
+use campanile_hw::isa::{Comparison, FORMS, Instruction, MemoryFormat, Op, Operand, ProgramHeader, Type};
 use campanile_isa::{Source, link};
 
 /// What chooses an instruction: its kind, its row in the table, numbers of registers and modifiers, and an immediate.
@@ -149,6 +149,10 @@ fn guarded(row: usize, numbers: [u8; 8], immediate: u64) -> Vec<Source> {
 /// An instruction without control flow that does not fault.
 fn straight(row: usize, numbers: [u8; 8], immediate: u64) -> Option<Instruction> {
     let mut instruction = drawn::instruction(row, numbers, immediate, 0x3, |offset| offset % 4 * 16)?;
+    // Doubles from the fourth on are addresses.
+    if instruction.memory() == Some(MemoryFormat::D2) {
+        instruction.dst = instruction.dst.min(2);
+    }
     let choice = usize::from(numbers[4] >> 4);
     let wide = instruction.memory().is_none_or(|format| format.element() == 8);
     match instruction.op {
