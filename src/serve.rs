@@ -78,27 +78,17 @@ fn run(options: &Options) -> u8 {
             return EXIT_MACHINE;
         }
     };
-    let mut servers = Vec::new();
-    for path in &options.sockets {
-        match Server::bind(path, stop.clone()) {
-            Ok(server) => servers.push(server),
-            Err(error) => {
-                testbed::complain!(
-                    "campanile: {error}. Name another socket with `--socket`, in a directory that you may write"
-                );
-                return EXIT_INPUT;
-            }
+    let servers: Result<Vec<Server>, _> = options.sockets.iter().map(|path| Server::bind(path, stop.clone())).collect();
+    let servers = match servers {
+        Ok(servers) => servers,
+        Err(error) => {
+            testbed::complain!(
+                "campanile: {error}. Name another socket with `--socket`, in a directory that you may write"
+            );
+            return EXIT_INPUT;
         }
-    }
-    if options.sandbox {
-        let folders = options.sockets.iter().filter_map(|path| path.parent()).map(Path::to_path_buf).collect();
-        let state = sandbox::enter(&Role::Gpu { folders });
-        if !state.is_whole() {
-            testbed::complain!("campanile device: {state}");
-        }
-    }
-    if let Err(error) = lines::write_by_thread() {
-        testbed::complain!("campanile: the host gives it no threads: {error}");
+    };
+    if !begin(options) {
         return EXIT_MACHINE;
     }
     let log = Log { quiet: options.quiet };
@@ -125,6 +115,22 @@ fn run(options: &Options) -> u8 {
         fine.contains(&false)
     });
     if failed { EXIT_MACHINE } else { EXIT_OK }
+}
+
+/// Gives up what a GPU does not need, and has lines written by a thread from then on. False if the host has no thread for it.
+fn begin(options: &Options) -> bool {
+    if options.sandbox {
+        let folders = options.sockets.iter().filter_map(|path| path.parent()).map(Path::to_path_buf).collect();
+        let state = sandbox::enter(&Role::Gpu { folders });
+        if !state.is_whole() {
+            testbed::complain!("campanile device: {state}");
+        }
+    }
+    if let Err(error) = lines::write_by_thread() {
+        testbed::complain!("campanile: the host gives it no threads: {error}");
+        return false;
+    }
+    true
 }
 
 fn serve(server: &Server, options: &Options, log: &Log) -> io::Result<()> {
