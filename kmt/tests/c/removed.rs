@@ -1,4 +1,4 @@
-//! What programs see of the end of their machine.
+//! The end of a machine as its programs see it: calls, memory and fences.
 
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
