@@ -120,7 +120,7 @@ impl Machine {
         assert_eq!(unsafe { libc::kill(self.pid(), libc::SIGKILL) }, 0, "it runs");
     }
 
-    /// What it says.
+    /// Its standard error.
     pub(crate) fn said(&self) -> &ChildStderr {
         self.child.stderr.as_ref().expect("piped")
     }

@@ -1,4 +1,4 @@
-//! What programs see of the end of their machine.
+//! Programs whose machine is stopped.
 
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};

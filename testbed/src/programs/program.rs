@@ -221,7 +221,7 @@ fn make(process: &Arc<Process>, answers: &Answers, call: Call) {
     answer.status = status.unwrap_or(STATUS_PROCEDURE_NOT_FOUND);
 }
 
-/// Where answers to the calls of a program go.
+/// The way back to a program, for answers to its calls.
 #[derive(Clone)]
 struct Answers {
     channel: Arc<Channel>,
