@@ -12,19 +12,21 @@
 mod held;
 mod kept;
 mod lent;
+mod shared_file;
 mod small;
 mod stream;
 
 use campanile_hw::queue::{Location, SYSTEM_PAGE_SIZE};
 pub(crate) use kept::KeptWords;
 pub use lent::LentMemory;
+pub(crate) use shared_file::shared_file;
 use std::arch::asm;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -35,31 +37,6 @@ pub(crate) use stream::streamed;
 const RANGES_MAX: usize = 65_536;
 /// Most files that system memory may lie in: each takes address space and one of the mappings that a process may have.
 const FILES_MAX: usize = 1024;
-
-/// An anonymous shared file of `size` bytes that cannot shrink or grow any more.
-pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> {
-    // SAFETY: `name` is a terminated string that outlives the call.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and not known elsewhere.
-    let file = unsafe { File::from_raw_fd(fd) };
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: a structure of this frame.
-    let told = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-    if told && limit.rlim_cur < size {
-        // Whoever sets a longer length is ended by SIGXFSZ.
-        return Err(io::Error::from_raw_os_error(libc::EFBIG));
-    }
-    file.set_len(size)?;
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: F_ADD_SEALS takes an integer and touches no memory.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(file)
-}
 
 /// A part of a shared file mapped into this process.
 #[derive(Debug)]

@@ -99,21 +99,26 @@ fn a_driver_of_an_older_version_has_none_whatever_its_table_holds() {
     }
 }
 
-/// What WDDM 3.2 brought is refused to a queue of an older driver, which would not know what to do about it.
 /// [d3dkmddi: DXGKARGCB_QUERYFEATURESUPPORT]
 #[test]
 fn a_driver_that_does_not_offer_its_queues_has_none_and_the_log_says_why() {
     let by_callback = |version: &InterfaceVersion| {
         (DXGKDDI_INTERFACE_VERSION_WDDM2_9..DXGKDDI_INTERFACE_VERSION_WDDM3_2).contains(&version.version)
     };
-    let (never, off): (fn(&mut Adapter), fn(&mut Adapter)) = (|_| (), |adapter| offers(adapter, 0, STATUS_SUCCESS));
-    let wrong = |adapter: &mut Adapter| offers(adapter, 77, STATUS_INVALID_PARAMETER);
+    fn never(_: &mut Adapter) {}
+    fn off(adapter: &mut Adapter) {
+        offers(adapter, 0, STATUS_SUCCESS);
+    }
+    fn wrong(adapter: &mut Adapter) {
+        offers(adapter, 77, STATUS_INVALID_PARAMETER);
+    }
+    let starts: [(fn(&mut Adapter), &str); 3] = [
+        (never, "a driver offers it by DxgkCbQueryFeatureSupport"),
+        (off, "with DriverSupportState 0, and only 2 and 3 offer it"),
+        (wrong, "DriverSupportState is 77, and 0 to 3 are allowed"),
+    ];
     for version in INTERFACE_VERSIONS.iter().filter(|version| by_callback(version)) {
-        for (in_start, told) in [
-            (never, "a driver offers it by DxgkCbQueryFeatureSupport"),
-            (off, "with DriverSupportState 0, and only 2 and 3 offer it"),
-            (wrong, "DriverSupportState is 77, and 0 to 3 are allowed"),
-        ] {
+        for (in_start, told) in starts {
             let (bench, luid) = started_with(version, |_| (), in_start);
             assert!(open(&bench, luid).is_err(), "{}: {told}", version.name);
             let log = bench.machine.debug_log();
@@ -124,6 +129,7 @@ fn a_driver_that_does_not_offer_its_queues_has_none_and_the_log_says_why() {
     }
 }
 
+/// What WDDM 3.2 brought is refused to a queue of an older driver, which would not know what to do about it.
 #[test]
 fn a_queue_of_an_older_version_takes_no_submissions_from_user_mode_and_its_adapter_has_no_native_fences() {
     for version in scheduling().filter(|version| version.version < DXGKDDI_INTERFACE_VERSION_WDDM3_2) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Lines that wait to be written, at most.
 const LINES_MAX: usize = 1024;
-/// How long the end of a process waits for them.
+/// The time for which the end of a process waits until lines are written.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Default)]

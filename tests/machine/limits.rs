@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 
 use remote::channel::{Channel, Received};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::served::{Machine, campanile, scratch};
 
@@ -33,17 +34,13 @@ fn a_machine_serves_and_ends_although_nobody_reads_what_it_says() {
 /// It says why, as for other limits, and leaves no socket.
 #[test]
 fn a_machine_that_may_have_no_long_files_names_the_limit() {
-    const BYTES: libc::rlimit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+    const MIB: Option<u64> = Some(1 << 20);
     let socket = scratch("short");
     let mut command = campanile();
     command.args(["machine", "--socket"]).arg(&socket);
-    // SAFETY: between fork and exec, a call that takes a constant.
-    unsafe {
-        command.pre_exec(|| match libc::setrlimit(libc::RLIMIT_FSIZE, &BYTES) {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        })
-    };
+    let limit = || Ok(setrlimit(Resource::Fsize, Rlimit { current: MIB, maximum: MIB })?);
+    // SAFETY: between fork and exec it makes one call of the host, and takes no memory.
+    unsafe { command.pre_exec(limit) };
     let output = command.output().expect("the command starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{}: {said}", output.status);

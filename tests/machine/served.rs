@@ -130,7 +130,7 @@ impl Machine {
         assert_eq!(unsafe { libc::kill(self.pid(), libc::SIGKILL) }, 0, "it runs");
     }
 
-    /// What it says.
+    /// The pipe that is its standard error, until it is stopped.
     pub(crate) fn said(&self) -> &ChildStderr {
         self.child.stderr.as_ref().expect("piped")
     }

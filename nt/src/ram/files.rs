@@ -19,7 +19,7 @@ fn seal(file: &File, seals: c_int) -> io::Result<()> {
     }
 }
 
-/// Whether a process that sets the length of a file to this is not ended for that by SIGXFSZ.
+/// Fails where this process would be ended by SIGXFSZ if it set the length of a file to this.
 ///
 /// # Errors
 /// EFBIG.

@@ -221,7 +221,7 @@ fn make(process: &Arc<Process>, answers: &Answers, call: Call) {
     answer.status = status.unwrap_or(STATUS_PROCEDURE_NOT_FOUND);
 }
 
-/// Where answers to the calls of a program go.
+/// The connection by which calls of a program are answered, and what says that they come to nothing.
 #[derive(Clone)]
 struct Answers {
     channel: Arc<Channel>,
