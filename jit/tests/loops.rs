@@ -17,12 +17,12 @@ fn kernel(text: &str) -> Kernel {
 fn program(body: &str) -> String {
     let stores: String = (2..6).map(|word| format!("store.w1 [d1 + {}], w{word}\n", 512 + word * 256)).collect();
     format!(
-        ".workgroup 40, 1, 1\narguments d0\nsystem.local_index w0\nindex d1, d0, w0, 4\nload.w1 w1, [d1]\n{body}\n{stores}exit"
+        ".workgroup 40, 1, 1\n.shared 160\narguments d0\nsystem.local_index w0\nindex d1, d0, w0, 4\nload.w1 w1, [d1]\n{body}\n{stores}exit"
     )
 }
 
 /// Loops by their shape.
-const LOOPS: [&str; 11] = [
+const LOOPS: [&str; 12] = [
     // A count that is the same in all lanes.
     "loop\ncmp.i32.lt_u p0, w2, 5\nnot.b1 p0, p0\nbreak_if p0\nadd.i32 w3, w3, w0\nrotl.i32 w4, w3, 7\nxor.i32 w5, w5, w4
     continuing\nadd.i32 w2, w2, 1\nend_loop",
@@ -55,6 +55,9 @@ const LOOPS: [&str; 11] = [
     "loop\nadd.i32 w2, w2, 1\ncmp.i32.le_u p0, w2, 3\nmov.i32 w3, 9\nif p0\nload.w1 w3, [d1 + 2048]\nend_if\nadd.i32 w4, w4, w3\nshl.i32 w5, w2, 3
     cmp.i32.lt_u p1, w0, w5\nmov.i32 w5, 6\nif p1\nload.w1 w5, [d1 + 1024]\nend_if\nadd.i32 w4, w4, w5\ncmp.i32.gt_u p0, w2, 5\nbreak_if p0
     continuing\nend_loop",
+    // A constant that is the address of a load into its own register.
+    "shl.i32 w3, w0, 2\nstore_shared.w1 [w3], w0\nbarrier.workgroup.acquire_release\nloop\nadd.i32 w2, w2, 1\ncmp.i32.le_u p0, w2, 3\nmov.i32 w3, 64
+    if p0\nload_shared.w1 w3, [w3]\nend_if\nadd.i32 w4, w4, w3\ncmp.i32.gt_u p0, w2, 5\nbreak_if p0\ncontinuing\nend_loop",
     // Loops in a loop.
     "loop\nadd.i32 w2, w2, 1\nmov.i32 w3, 0\nloop\nadd.i32 w3, w3, 1\nadd.i32 w4, w4, w3\ncmp.i32.ge_u p0, w3, w2\nbreak_if p0
     cmp.i32.gt_u p1, w3, w0\nbreak_if p1\ncontinuing\nend_loop\ncmp.i32.gt_u p0, w2, 4\nbreak_if p0\ncontinuing\nend_loop",

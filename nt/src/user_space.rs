@@ -425,7 +425,7 @@ impl UserSpace for ThisProcess {
     }
 
     fn release(&self, range: Range<usize>) {
-        // What the host does not take back shows this process what it had itself.
+        // A range that the host does not take back goes on showing this process its own memory.
         let _ = self.unmap(range);
     }
 

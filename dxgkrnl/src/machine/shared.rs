@@ -213,14 +213,12 @@ impl Machine {
         Ok(())
     }
 
-    /// A process has ended: of the names that it gave, those of objects that others have stay as far as the machine keeps such names. What had another one goes on without.
+    /// A process has ended: of the names that it gave, those of objects that others have stay as far as the machine keeps such names. An object whose name goes is still there for those who have it.
     pub(super) fn keep_names(&self, of_process: &KnownQuota, left: &KnownQuota) {
-        lock(&self.0.shared.names).retain(|_, (named, place)| {
-            if !place.is_of(of_process) {
-                return true;
-            }
-            named.is_open() && left.take().map(|kept| *place = kept).is_ok()
-        });
+        let mut names = lock(&self.0.shared.names);
+        // Objects that nobody has any more give their places back first.
+        names.retain(|_, (named, _)| named.is_open());
+        names.retain(|_, (_, place)| !place.is_of(of_process) || left.take().map(|kept| *place = kept).is_ok());
     }
 
     /// The shared synchronization object with a name.

@@ -94,7 +94,7 @@ impl Plan {
             Self::Detach => mapping.detach(true),
             Self::Hide => Err(std::io::ErrorKind::OutOfMemory.into()),
         };
-        // Where even that is refused, it is this process that sees what it shows itself next.
+        // A program that refuses even that is ended. Only the one that this machine is in cannot be, and what it sees is memory of its own.
         done.inspect_err(|_| drop(mapping.hide_all())).is_ok()
     }
 }

@@ -130,7 +130,7 @@ impl Memory {
         }
         for mapping in lock.mappings() {
             if mapping.detach(true).is_err() {
-                // The host has no memory. Where even that is refused, it is this process that sees what it shows itself next.
+                // The host has no memory. A program that refuses even that is ended; only the one that this machine is in cannot be, and what it sees is memory of its own.
                 let _ = mapping.hide_all();
             }
         }

@@ -272,7 +272,7 @@ impl Drop for UserMapping {
     fn drop(&mut self) {
         let Some(file) = self.of_program else { return self.user.release(self.whole()) };
         if self.user.give_back(self.whole(), file).is_err() {
-            // Where even that is refused, it is this process that sees its own memory.
+            // A program that refuses even that is ended. Only the one that this machine is in cannot be, and what it sees is memory of its own.
             let _ = self.hide_all();
         }
     }

@@ -45,7 +45,8 @@ impl Behind {
         let after = words_at(self.at);
         let wrote = |(before, after): (&u64, &u64)| {
             let noted = before & !after == 0 && (before ^ after).count_ones() <= NOTED_BITS;
-            before != after && !(self.of_table && noted)
+            // Memory of a function that was pulled out reads as all ones.
+            before != after && *after != u64::MAX && !(self.of_table && noted)
         };
         let word = self.before.iter().zip(&after).position(wrote)?;
         let (before, after) = (self.before.get(word)?, after.get(word)?);

@@ -29,7 +29,11 @@ impl Guarded {
         if self.access.format.is_double() { File::Double } else { File::Word }
     }
 
-    /// True for an instruction that puts a constant where the access puts what it loads, if none of those behind it uses the register.
+    fn file_of_address(&self) -> File {
+        if matches!(self.access.space, Space::Global) { File::Double } else { File::Word }
+    }
+
+    /// True for an instruction that puts a constant where the access puts what it loads, if neither the access nor any of those behind it reads the register.
     fn overwrites(&self, instruction: &Instruction, behind: &[Instruction]) -> bool {
         let is_data = |(file, number): (File, u8)| {
             let numbers = u32::from(self.data)..u32::from(self.data) + self.access.format.registers();
@@ -38,7 +42,8 @@ impl Guarded {
         let [(file, number, _), ..] = instruction.registers();
         let Some(to) = File::of(file).map(|file| (file, number)) else { return false };
         let mut used = behind.iter().flat_map(Instruction::registers);
-        let is_used = used.any(|(file, number, _)| File::of(file).map(|file| (file, number)) == Some(to));
+        let is_used = to == (self.file_of_address(), self.address)
+            || used.any(|(file, number, _)| File::of(file).map(|file| (file, number)) == Some(to));
         !self.access.store && instruction.op == Op::Mov && instruction.constant && is_data(to) && !is_used
     }
 }
@@ -87,8 +92,9 @@ impl Wide {
     /// Sets the arguments of the function of an access.
     fn arguments(&mut self, guarded: &Guarded) {
         let of_file = |file| if file == File::Double { (RDX, DOUBLE) } else { (RSI, WORD) };
-        let addresses = if matches!(guarded.access.space, Space::Global) { File::Double } else { File::Word };
-        for (to, file, register) in [(RAX, addresses, guarded.address), (R8, guarded.file(), guarded.data)] {
+        for (to, file, register) in
+            [(RAX, guarded.file_of_address(), guarded.address), (R8, guarded.file(), guarded.data)]
+        {
             let (base, size) = of_file(file);
             self.code.copy(to, base);
             self.code.number(Code::Add_rm64_imm32, to, (i32::from(register) * size) as u32);

@@ -16,7 +16,7 @@ fn share(programs: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure lives across the call.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
-    (limit.rlim_cur.saturating_sub(768) / programs).saturating_sub(24).max(48)
+    (limit.rlim_cur.saturating_sub(768) / programs).saturating_sub(24).clamp(48, 1024)
 }
 
 #[test]

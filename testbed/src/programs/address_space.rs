@@ -24,8 +24,10 @@ const NO_ADDRESS: u64 = 1 << 62;
 pub(super) struct AddressSpace {
     memory: Arc<File>,
     copies: Arc<Copies>,
-    /// Held by a look at it that nobody waits for any more, until that is at an end.
+    /// Held by a look at it that was waited for in vain, until that is at an end.
     late: Mutex<Weak<()>>,
+    /// The same of one that was begun without waiting for it.
+    begun: Mutex<Weak<()>>,
     /// Set by a look that has not found it.
     gone: Arc<AtomicBool>,
 }
@@ -48,7 +50,13 @@ impl AddressSpace {
 
     fn opened(copies: Arc<Copies>, open: impl FnOnce() -> io::Result<File> + Send + 'static) -> io::Result<Self> {
         let memory = copies.make(ANSWER_LIMIT, open).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))?;
-        Ok(Self { memory: Arc::new(memory), copies, late: Mutex::default(), gone: Arc::default() })
+        Ok(Self {
+            memory: Arc::new(memory),
+            copies,
+            late: Mutex::default(),
+            begun: Mutex::default(),
+            gone: Arc::default(),
+        })
     }
 
     /// Its memory, for a thread that can be given up.
@@ -68,10 +76,11 @@ impl AddressSpace {
         self.look(Duration::ZERO, move || memory.is_there())
     }
 
-    /// Looks once more, unless a look is under way that was not waited for, and waits so long at most for what it finds.
+    /// Looks once more, and waits so long at most for what it finds; unless a look is under way that was waited for in vain, or, where this one is not waited for, another one.
     fn look(&self, limit: Duration, is_there: impl FnOnce() -> bool + Send + 'static) -> bool {
-        let late = || self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.gone.load(Ordering::Acquire) || late().strong_count() > 0 {
+        let is_under_way = |of: &Mutex<Weak<()>>| of.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0;
+        let enough = is_under_way(&self.late) || limit.is_zero() && is_under_way(&self.begun);
+        if enough || self.gone.load(Ordering::Acquire) {
             return !self.gone.load(Ordering::Acquire);
         }
         let (look, gone) = (Arc::new(()), Arc::clone(&self.gone));
@@ -83,7 +92,10 @@ impl AddressSpace {
         });
         match looked {
             Some(Err(error)) if error.kind() != io::ErrorKind::OutOfMemory => return false,
-            None => *late() = under_way,
+            None => {
+                let place = if limit.is_zero() { &self.begun } else { &self.late };
+                *place.lock().unwrap_or_else(PoisonError::into_inner) = under_way;
+            }
             _ => {}
         }
         !self.gone.load(Ordering::Acquire)
@@ -161,11 +173,25 @@ mod tests {
         let space = AddressSpace::of(rustix::process::getpid(), Arc::clone(&copies)).unwrap();
         let (answer, answered) = std::sync::mpsc::channel();
         assert!(space.look(Duration::ZERO, move || answered.recv().unwrap()), "nothing is found yet");
-        assert!(space.was_there() && space.is_there(), "the first one is under way, which nobody waits for");
+        assert!(space.was_there(), "the first one is under way, which nobody waits for");
         assert_eq!(copies.left_after(Duration::ZERO), 1);
+        assert!(space.is_there(), "whoever waits has a look of its own");
         answer.send(false).unwrap();
         assert_eq!(copies.left_after(Duration::from_secs(60)), 0);
         assert!(!space.was_there() && !space.is_there(), "it was found gone");
+    }
+
+    /// A program that has become another one is found gone at once by whoever asks, although a look was begun before.
+    #[test]
+    fn a_look_that_is_waited_for_does_not_trust_one_that_has_just_begun() {
+        let copies = Arc::new(Copies::new(GivenUp::default()));
+        let space = AddressSpace::of(rustix::process::getpid(), Arc::clone(&copies)).unwrap();
+        let (answer, answered) = std::sync::mpsc::channel();
+        assert!(space.look(Duration::ZERO, move || answered.recv().unwrap()), "nothing is found yet");
+        assert!(!space.look(ANSWER_LIMIT, || false), "it was looked for again, and found gone");
+        answer.send(true).unwrap();
+        assert_eq!(copies.left_after(Duration::from_secs(60)), 0);
+        assert!(!space.was_there());
     }
 
     /// A process that becomes another program, and waits for a file to be closed meanwhile, keeps whoever asks for its memory waiting.

@@ -143,7 +143,7 @@ impl Program {
                 Next::Message(_) | Next::Malformed => return self.remote.kill(Fault::Malformed),
                 Next::End => return self.remote.wait_for_end(),
                 Next::Stop => {
-                    // Calls of all programs come to the same since it is set, whatever becomes of fences and memory. Before that nothing is freed that a program is not asked to let go of.
+                    // Every call of every program has been answered with the end since the stop was set, so that no program mistakes what fences and memory hold from now on for work that was done.
                     if stop.is_set() {
                         machine.leave_memory();
                     }

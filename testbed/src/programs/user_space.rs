@@ -366,11 +366,16 @@ fn transfer(pid: Pid, address: usize, local: libc::iovec, write: bool) -> io::Re
 ///
 /// # Errors
 /// It has none, or the host knows of no threads (before Linux 6.9).
-fn of_thread(thread: Pid, number: RawFd) -> Result<OwnedFd, Errno> {
+fn of_thread(process: Pid, thread: Pid, number: RawFd) -> Result<OwnedFd, Errno> {
     // PIDFD_THREAD of the host's headers.
     let flags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
-    let thread = pidfd_open(thread, flags).map_err(|_| Errno::BADF)?;
-    pidfd_getfd(&thread, number, PidfdGetfdFlags::empty())
+    let opened = pidfd_open(thread, flags).map_err(|_| Errno::BADF)?;
+    // Before it was opened, the thread may have ended, and its number be that of another process.
+    if others(process).any(|other| other == thread) {
+        pidfd_getfd(&opened, number, PidfdGetfdFlags::empty())
+    } else {
+        Err(Errno::BADF)
+    }
 }
 
 /// The addresses of the steps of a copy.
@@ -474,7 +479,9 @@ impl UserSpace for RemoteProgram {
         self.copy(move || {
             let taken = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).or_else(|error| match error {
                 // A main thread that has ended has none.
-                Errno::BADF | Errno::SRCH => others(pid).next().map_or(Err(error), |thread| of_thread(thread, number)),
+                Errno::BADF | Errno::SRCH => {
+                    others(pid).next().map_or(Err(error), |thread| of_thread(pid, thread, number))
+                }
                 _ => Err(error),
             })?;
             drop(process);
