@@ -32,6 +32,7 @@ pub mod ram;
 pub mod range;
 pub mod registry;
 pub mod resource;
+pub mod say;
 mod seh;
 pub mod services;
 mod unwind;

@@ -1,13 +1,13 @@
 //! The verifier: notices a broken contract and records it as a bugcheck.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::bugcheck::Bugcheck;
 use crate::calls::Calls;
 use crate::lock::{Innermost, Mutex};
+use crate::say;
 
 /// Violations and messages of one machine.
 #[derive(Default)]
@@ -111,8 +111,7 @@ impl Verifier {
     /// Appends a line to the machine's debug log.
     pub fn log(&self, line: String) {
         if SHOWN.load(Ordering::Relaxed) {
-            // A failed write to standard error is ignored.
-            let _ = writeln!(std::io::stderr(), "{line}");
+            say::say(&line);
         }
         let mut log = self.log.lock();
         if log.lines.len() == LOG_LINES {

@@ -1,12 +1,13 @@
 // UNSAFETY: the end of the process.
 //! The watchdog of driver calls: a call that does not return stops the machine with a bug check that names it. See `calls.rs`.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::bugcheck::Bugcheck;
 use crate::calls::{Allotment, LOOK, Next, RETRY};
+use crate::say;
 use crate::verifier::Verifier;
 
 pub use crate::fault::signal::INTERRUPT;
@@ -34,7 +35,7 @@ pub fn start(verifier: &Arc<Verifier>, limit: Duration) -> io::Result<()> {
                 Next::Retry => RETRY,
                 Next::Stop(bugcheck) => {
                     stop(&verifier, &bugcheck);
-                    let _ = writeln!(io::stderr(), "*** STOP {bugcheck}");
+                    say::say(&format!("*** STOP {bugcheck}"));
                     RETRY
                 }
                 Next::End(bugcheck) => end(&bugcheck.reason),
@@ -65,7 +66,7 @@ pub fn before_the_process_ends(words: fn(&str)) {
 
 /// Ends the process; nothing that waits for the driver can keep it from that.
 pub fn end(reason: &str) -> ! {
-    let _ = writeln!(io::stderr(), "*** The process ends, because a call into a driver cannot be ended: {reason}");
+    say::say(&format!("*** The process ends, because a call into a driver cannot be ended: {reason}"));
     if let Some(words) = LAST_WORDS.get() {
         let (said, heard) = std::sync::mpsc::channel();
         let reason = reason.to_owned();
@@ -77,6 +78,7 @@ pub fn end(reason: &str) -> ! {
             let _ = heard.recv_timeout(LAST_WORDS_TIME);
         }
     }
+    say::finish();
     // SAFETY: no requirements; nothing of the process runs after it.
     unsafe { libc::_exit(EXIT_STUCK.into()) }
 }

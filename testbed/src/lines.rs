@@ -51,6 +51,7 @@ pub fn write_by_thread() -> io::Result<()> {
     })?;
     // A process begins once.
     let _ = QUEUE.set(queue);
+    nt::say::say_by(|line| say(format_args!("{line}")), finish);
     Ok(())
 }
 
