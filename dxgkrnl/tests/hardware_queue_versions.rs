@@ -112,7 +112,8 @@ fn a_driver_that_does_not_offer_its_queues_has_none_and_the_log_says_why() {
     fn wrong(adapter: &mut Adapter) {
         offers(adapter, 77, STATUS_INVALID_PARAMETER);
     }
-    let starts: [(fn(&mut Adapter), &str); 3] = [
+    type Start = fn(&mut Adapter);
+    let starts: [(Start, &str); 3] = [
         (never, "a driver offers it by DxgkCbQueryFeatureSupport"),
         (off, "with DriverSupportState 0, and only 2 and 3 offer it"),
         (wrong, "DriverSupportState is 77, and 0 to 3 are allowed"),

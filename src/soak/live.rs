@@ -82,7 +82,7 @@ const PLACEMENTS: [Placement; 4] =
     [Placement::System, Placement::VramVisible, Placement::Vram, Placement::VramLockable];
 
 impl Units {
-    /// Measures with one of each, by what `held` says.
+    /// Measures with one of each, and two fences, by what `held` says.
     pub(super) fn measure(adapter: &Adapter, held: impl Fn() -> Held) -> Result<Self> {
         let mut last = held();
         let mut step = || {
@@ -93,16 +93,20 @@ impl Units {
         };
         let device = Device::new(adapter)?;
         let mut units = Self { device: step(), ..Self::default() };
+        let first = Fence::new(&device, 0)?;
+        let with_pages = step();
+        let fence = Fence::new(&device, 0)?;
+        units.fence = step();
+        // The first fence that engines reach brings the pages for values, which all of a program's have in common.
+        units.device = units.device + with_pages - units.fence;
         let mut queues = Vec::new();
         for (node, unit) in NODES.into_iter().zip(&mut units.queue) {
             queues.push(Queue::new(&device, node, QueueOptions::default())?);
             *unit = step();
         }
-        let fence = Fence::new(&device, 0)?;
-        units.fence = step();
         let buffer = device.create_buffer(4096, Placement::System)?;
         units.buffer = step();
-        drop((queues, fence, buffer));
+        drop((queues, first, fence, buffer));
         Ok(units)
     }
 }
