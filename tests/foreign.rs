@@ -582,12 +582,16 @@ fn pool_that_is_left_or_written_beside_has_the_callers_of_the_function_that_aske
 
 #[test]
 fn a_driver_that_does_not_start_is_told_why_with_the_page() {
-    some_at_a_time(&[REFUSED, UNUSABLE, CAPS, ENTRY, MEMORY, OBJECTS].concat(), |(name, old, new, told)| {
+    // A driver that does not register is no driver: the input is wrong, and not the machine.
+    let entry = ENTRY.iter().map(|refused| (2, *refused));
+    let start = [REFUSED, UNUSABLE, CAPS, MEMORY, OBJECTS].concat().into_iter().map(|refused| (3, refused));
+    let all: Vec<_> = entry.chain(start).collect();
+    some_at_a_time(&all, |(code, (name, old, new, told))| {
         let Some(toy) = Toy::new(name, old, new) else { return };
         // Answers that are left out in part are told apart from zeros with special pool.
         let output = toy.command("run", &["--driver-limit", "2", "--special-pool"]);
         let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{name}: {text}");
+        assert_eq!(output.status.code(), Some(*code), "{name}: {text}");
         for part in *told {
             assert!(text.contains(part), "{name}: {part:?} is not in {text}");
         }

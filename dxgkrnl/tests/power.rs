@@ -219,8 +219,19 @@ fn a_component_that_breaks_a_rule_is_refused_by_name() {
             },
             "NodeIndex 1 does not exist: there are 1 nodes",
         ),
-        (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: 1, ..engine() }], "provider"),
-        (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: u32::MAX, ..engine() }], "provider"),
+        (
+            || vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: 1, ..engine() }],
+            "Providers has 0, which is not another",
+        ),
+        (
+            || vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: u32::MAX, ..engine() }],
+            "ProviderCount is 4294967295, and Providers has 16",
+        ),
+        (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ComponentName: [b'x'; 40], ..engine() }], "no zero ends the 40 bytes"),
+        (
+            || vec![DXGK_POWER_RUNTIME_COMPONENT { Flags: DXGK_POWER_COMPONENT_FLAGS::from_bits(0x100), ..engine() }],
+            "Flags has the reserved bits 0x100",
+        ),
         (|| vec![engine(), engine()], "has the same engine"),
         (|| vec![engine(); 257], "257 components"),
         (|| vec![DXGK_POWER_RUNTIME_COMPONENT { StateCount: 1, ..d3_transition() }], "1 F-states of a D3 transition"),

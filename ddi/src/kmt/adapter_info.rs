@@ -149,8 +149,6 @@ pub struct D3DKMT_WDDM_2_0_CAPS {
 pub const DXGK_FEATURE_SUPPORT_ALWAYS_OFF: u32 = 0;
 /// The driver has a feature for use. [d3dkmdt: DXGK_FEATURE_SUPPORT_STABLE]
 pub const DXGK_FEATURE_SUPPORT_STABLE: u32 = 2;
-/// The driver has a feature that cannot be off. [d3dkmdt: DXGK_FEATURE_SUPPORT_ALWAYS_ON]
-pub const DXGK_FEATURE_SUPPORT_ALWAYS_ON: u32 = 3;
 
 /// Answer to `KMTQAITYPE_WDDM_2_9_CAPS`. [d3dkmdt: D3DKMT_WDDM_2_9_CAPS]
 #[bitfield(u32)]

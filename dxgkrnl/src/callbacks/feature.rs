@@ -2,11 +2,12 @@
 //! Services and features that a driver asks for.
 
 use wddm_ddi::km::*;
-use wddm_ddi::kmt::{DXGK_FEATURE_SUPPORT_ALWAYS_OFF, DXGK_FEATURE_SUPPORT_ALWAYS_ON};
+use wddm_ddi::kmt::DXGK_FEATURE_SUPPORT_ALWAYS_OFF;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use crate::config::FeaturePolicy;
+use crate::port::DXGK_FEATURE_SUPPORT_ALWAYS_ON;
 
 use super::{Level, answer, argument, invalid, named_adapter, no_reference, on_adapter, on_driver};
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::kmt::{DXGK_FEATURE_SUPPORT_ALWAYS_ON, DXGK_FEATURE_SUPPORT_STABLE};
+use wddm_ddi::kmt::DXGK_FEATURE_SUPPORT_STABLE;
 use wddm_ddi::types::*;
 
 use super::Port;
@@ -42,6 +42,9 @@ struct DriverInterface {
     query_support: PDXGKDDI_QUERYFEATURESUPPORT,
     query_interface: PDXGKDDI_QUERYFEATUREINTERFACE,
 }
+
+/// A driver has a feature that cannot be off: the last state there is. [d3dkmdt: DXGK_FEATURE_SUPPORT_ALWAYS_ON]
+pub(crate) const DXGK_FEATURE_SUPPORT_ALWAYS_ON: u32 = 3;
 
 /// Features negotiated so far.
 #[derive(Default)]

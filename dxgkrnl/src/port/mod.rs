@@ -12,6 +12,7 @@ mod resources;
 mod window;
 
 pub(crate) use bar_owners::{BarOwner, NO_BAR_OWNER};
+pub(crate) use features::DXGK_FEATURE_SUPPORT_ALWAYS_ON;
 pub(crate) use link::{Link, Member};
 pub use power::PowerComponentState;
 pub(crate) use power::{COMPONENTS_MAX, Component, NodeUse, PowerComponents, check_component};
