@@ -301,6 +301,7 @@ fn null_passed_to_a_service_is_refused_or_a_bugcheck() {
             None if *service == "DxgkInitialize" => {
                 assert_eq!(error, LoadError::NullArgument("DriverInitializationData"));
             }
+            None if *service == "DxgkInitialize-path" => assert_eq!(error, LoadError::NullArgument("RegistryPath")),
             None => assert_eq!(error, LoadError::Entry(STATUS_UNSUCCESSFUL), "{service}"),
         }
     }
