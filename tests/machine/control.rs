@@ -92,14 +92,17 @@ fn conformance_cases_run_beside_each_other_on_one_machine() {
 #[test]
 fn cases_of_statistics_hold_beside_each_other() {
     let machine = Machine::serve("statistics", &["--quiet"]);
-    let output = machine.tool(&["hlk", "--json", "--filter", "Statistics.", "--repeat", "3", "--jobs", "6"]);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let cases = report["cases"].as_array().expect("outcomes");
-    let failed: Vec<_> = cases.iter().filter(|case| case["status"] == "failed").collect();
-    assert!(failed.is_empty() && output.status.code() == Some(0), "{failed:?}");
     let about_memory =
         |case: &&Value| case["name"].as_str().is_some_and(|name| name.ends_with("MemoryFollowsResidency"));
-    assert_eq!(cases.iter().filter(about_memory).filter(|case| case["status"] == "passed").count(), 3);
+    for _ in 0..3 {
+        // No case beside itself: one makes three fifths of VRAM resident, and two of it would ask for more than there is.
+        let output = machine.tool(&["hlk", "--json", "--filter", "Statistics.", "--jobs", "6"]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let cases = report["cases"].as_array().expect("outcomes");
+        let failed: Vec<_> = cases.iter().filter(|case| case["status"] == "failed").collect();
+        assert!(failed.is_empty() && output.status.code() == Some(0), "{failed:?}");
+        assert_eq!(cases.iter().filter(about_memory).filter(|case| case["status"] == "passed").count(), 1);
+    }
 }
 
 #[test]
