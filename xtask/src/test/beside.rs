@@ -32,9 +32,14 @@ pub(super) struct Beside {
     pub(super) release: Option<Built>,
 }
 
-/// Builds images and package, and with `cargo` given, which is a command of cargo in the repository, the program in release mode.
-pub(super) fn build(root: &Path, cargo: Option<Command>) -> Beside {
-    let images = task(root, "Windows images, and the same in another folder", &["pe", "--again"]);
+/// Builds images and package, and with `cargo` given, which is a command of cargo in the repository, the program in release mode. With `quick` the
+/// images are not built a second time in another folder.
+pub(super) fn build(root: &Path, quick: bool, cargo: Option<Command>) -> Beside {
+    let images = if quick {
+        task(root, "Windows images", &["pe"])
+    } else {
+        task(root, "Windows images, and the same in another folder", &["pe", "--again"])
+    };
     let mut steps = vec![images, task(root, "driver package", &["package"])];
     let release = cargo.and_then(|command| {
         let (step, built) = release(command);
