@@ -83,7 +83,7 @@ fn is_on_words(instruction: &Instruction) -> bool {
 pub(crate) const REACH: usize = 40 * 32;
 
 /// What addresses are made of: double 7 is the argument block, doubles 4, 6, 5 and 8 are places in it of the own lane, 4, 8, 16 and 32 bytes apart, words 13 and 14 places in workgroup memory
-/// 8 and 16 bytes apart.
+/// 8 and 16 bytes apart. Each of the former has the number of its lane, so that no two are alike.
 fn places() -> impl Iterator<Item = Instruction> {
     let plain = |op| Instruction::new(op, Type::None);
     let index = move |dst, stride| Instruction { dst, a: 7, b: 12, immediate: stride, ..plain(Op::Index) };
@@ -91,7 +91,8 @@ fn places() -> impl Iterator<Item = Instruction> {
         |dst, by| Instruction { dst, a: 12, constant: true, immediate: by, ..Instruction::new(Op::Shl, Type::I32) };
     let block = Instruction { dst: 7, ..plain(Op::Arguments) };
     let lane = Instruction { dst: 12, modifier: 15, ..plain(Op::System) };
-    [block, lane, index(4, 4), index(6, 8), index(5, 16), index(8, 32), shift(13, 3), shift(14, 4)].into_iter()
+    let store = Instruction { a: 13, c: 12, modifier: MemoryFormat::W1 as u8, ..plain(Op::StoreShared) };
+    [block, lane, index(4, 4), index(6, 8), index(5, 16), index(8, 32), shift(13, 3), shift(14, 4), store].into_iter()
 }
 
 fn close(code: &mut Vec<Source>, open: &mut Vec<Op>) {
@@ -130,16 +131,31 @@ fn guarded(row: usize, numbers: [u8; 8], immediate: u64) -> Vec<Source> {
     let op = [Op::Load, Op::Store, Op::LoadShared, Op::StoreShared][row % 4];
     let row = FORMS.iter().position(|form| form.op == op).unwrap_or(0);
     let [_, format, _, dst, a, b, c, constant] = numbers;
-    let Some(access) = straight(row, [0, format % 10, 0, dst, a, b, c, constant], immediate) else { return Vec::new() };
+    let Some(mut access) = straight(row, [0, format % 10, 0, dst, a, b, c, constant], immediate) else {
+        return Vec::new();
+    };
     let of_constant = |op, ty, immediate| Instruction { constant: true, immediate, ..Instruction::new(op, ty) };
     let (predicate, most) = (a % 4, [0, 7, 33, 40, 1000, u64::from(u32::MAX)][usize::from(c) % 6]);
     let lanes = of_constant(Op::Cmp, Type::I32, most);
     let mut all = vec![Instruction { dst: predicate, a: 12, modifier: Comparison::LtU as u8, ..lanes }];
-    let [(file, first, count), ..] = access.registers();
+    let [(file, first, count), (address_file, address, _), ..] = access.registers();
+    let ty = if file == Operand::Double { Type::I64 } else { Type::I32 };
+    // One load in four overwrites the register of its address. In workgroup memory any constant of whole elements is an address, too.
+    let overwrites = immediate >> 62 == 0 && file == address_file && matches!(op, Op::Load | Op::LoadShared);
+    let at_constant = overwrites && op == Op::LoadShared && constant & 1 != 0;
+    if overwrites {
+        access.a = first;
+    }
+    if at_constant {
+        // Another address, which the constant replaces.
+        all.push(Instruction { dst: first, ..of_constant(Op::Mov, ty, 0x80) });
+    }
     if file != Operand::None && !constant.is_multiple_of(4) {
-        let ty = if file == Operand::Double { Type::I64 } else { Type::I32 };
-        let constant = of_constant(Op::Mov, ty, constant.into());
+        let constant = of_constant(Op::Mov, ty, u64::from(if overwrites { constant & 0x70 } else { constant }));
         all.extend((first..).take(count as usize).map(|dst| Instruction { dst, ..constant }));
+    }
+    if overwrites && !at_constant {
+        all.push(Instruction { dst: first, b: address, ..Instruction::new(Op::Mov, ty) });
     }
     let open = Instruction { a: predicate, ..Instruction::new(Op::If, Type::None) };
     all.extend([open, access, Instruction::new(Op::EndIf, Type::None)]);
