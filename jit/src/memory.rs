@@ -82,6 +82,12 @@ impl<'k> Emitter<'_, 'k> {
         self.b.switch_to_block(whole);
         self.make(instruction, (made, block));
         self.b.switch_to_block(made);
+        self.go_on_behind_block(at, block);
+    }
+
+    /// Counts the two instructions of the block of the IF `at`, which has been made, and goes on behind it. What follows here is in `block`.
+    fn go_on_behind_block(&mut self, at: u32, block: Block) {
+        let budget = self.field(BUDGET);
         let left = self.b.ins().iadd_imm_s(budget, -2);
         self.set_field(BUDGET, left);
         let behind = self.label(at + 3);
@@ -118,12 +124,7 @@ impl<'k> Emitter<'_, 'k> {
             let count = self.b.ins().iconst(I64, LANES as i64);
             self.add_to(if guarded.access.store { STORES } else { LOADS }, count);
         }
-        let budget = self.field(BUDGET);
-        let left = self.b.ins().iadd_imm_s(budget, -2);
-        self.set_field(BUDGET, left);
-        let behind = self.label(at + 3);
-        self.b.ins().jump(behind, &[]);
-        self.b.switch_to_block(block);
+        self.go_on_behind_block(at, block);
     }
 
     /// Makes an access and goes to `next`, or leaves everything as it is and goes to `give_up`.
