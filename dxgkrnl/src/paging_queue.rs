@@ -63,7 +63,7 @@ impl PagingQueue {
         // A monitored fence lies in system memory, whose bus addresses are offsets in the kernel's mapping.
         let offset = fence.kernel_address().addr().checked_sub(base.addr().get()).ok_or(STATUS_INTERNAL_ERROR)?;
         let counter: Arc<dyn QueueFence> = fence;
-        let requests = ResidencyQueue::new(device.adapter.vidmm(), owner, engine, offset as u64, counter)?;
+        let requests = device.adapter.vidmm().create_residency_queue(owner, engine, offset as u64, counter)?;
         let rundown = Rundown::default();
         Ok(Arc::new(Self { device: Arc::clone(device), rundown, fence_handle, requests }))
     }
@@ -83,6 +83,6 @@ impl PagingQueue {
         self.rundown.close();
         // A request that found the queue before has the paging node write its fence, through the page that is unmapped with it.
         self.device.adapter.machine.gate().away(|| self.rundown.wait());
-        self.requests.end();
+        self.device.adapter.vidmm().end_residency_queue(&self.requests);
     }
 }

@@ -34,7 +34,7 @@ use crate::quota::Share;
 use crate::rank;
 use crate::refusal::{Failure, refused};
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, Kept, Resource, TrimRegistration, VidMm};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{Device, Doorbell, HwContext, HwQueue, OpenOlderSync, PacketContext, ProcessAdapter, SyncObject};
 
@@ -83,7 +83,7 @@ pub(crate) enum Object {
     Adapter(Arc<AdapterOpen>),
     Device(Arc<Device>),
     PagingQueue(Arc<PagingQueue>),
-    Allocation(Arc<Allocation>),
+    Allocation(Arc<Allocation>, Arc<VidMm>),
     Resource(Arc<Resource>),
     PacketContext(Arc<PacketContext>),
     HwContext(Arc<HwContext>),
@@ -133,7 +133,7 @@ macro_rules! getters {
                 /// STATUS_INVALID_HANDLE for a handle that is stale, unknown or of another kind.
                 pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Arc<$ty>, Failure> {
                     match lock(&self.handles).get(handle) {
-                        Some(Object::$variant(object)) => Ok(Arc::clone(object)),
+                        Some(Object::$variant(object, ..)) => Ok(Arc::clone(object)),
                         _ => Err(unknown(handle, $kind)),
                     }
                 }
@@ -585,7 +585,7 @@ impl Object {
         match self {
             Self::Adapter(_) | Self::Device(_) | Self::Resource(_) => {}
             Self::PagingQueue(queue) => queue.destroy(),
-            Self::Allocation(allocation) => allocation.destroy(),
+            Self::Allocation(allocation, vidmm) => vidmm.destroy_allocation(&allocation, None),
             Self::PacketContext(context) => context.destroy(),
             Self::HwContext(context) => context.destroy(),
             Self::HwQueue(queue) => queue.destroy(),

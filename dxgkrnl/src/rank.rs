@@ -64,7 +64,7 @@ nt::ranks! {
     SystemProcess,
     /// `VidMm::memory`: allocations, segments, address spaces.
     Memory,
-    /// `ResidencyQueue::value`.
+    /// `ResidencyQueue::values`.
     PagingValue,
     /// `CrossAdapter::signalling`, by number of the fence.
     CrossAdapterSignal: several,

@@ -392,7 +392,7 @@ fn destroy(process: &Arc<Process>, args: &D3DKMT_DESTROYALLOCATION2) -> Result<N
     if has_duplicates(&handles) {
         return Err(refused(STATUS_INVALID_PARAMETER, "phAllocationList names an allocation twice"));
     }
-    if list.iter().any(|allocation| allocation.is_referenced()) {
+    if list.iter().any(|allocation| device.adapter.vidmm().is_referenced(allocation)) {
         let why = "a doorbell uses an allocation as its ring or ring control";
         return Err(refused(STATUS_GRAPHICS_ALLOCATION_BUSY, why));
     }

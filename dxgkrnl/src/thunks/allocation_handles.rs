@@ -22,7 +22,8 @@ pub(super) fn register(
 ) -> Result<(Vec<D3DKMT_HANDLE>, D3DKMT_HANDLE), Failure> {
     let mut handles = Vec::with_capacity(made.len());
     for allocation in made {
-        match process.insert_on(device, Object::Allocation(Arc::clone(allocation))) {
+        let object = Object::Allocation(Arc::clone(allocation), Arc::clone(device.adapter.vidmm()));
+        match process.insert_on(device, object) {
             Ok(handle) => handles.push(handle),
             Err(status) => {
                 forget(process, &handles, 0);

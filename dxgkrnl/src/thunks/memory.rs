@@ -183,19 +183,25 @@ pub(super) unsafe extern "win64" fn reserve_gpu_virtual_address(
         let owner = unsafe { args.u.hAdapter };
         // Zeros are written to page tables, which the first use of an adapter makes.
         let _powered = power::where_needed(process, || zero || process.get_paging_queue(owner).is_err());
-        let space = match process.get_paging_queue(owner) {
+        let place = match process.get_paging_queue(owner) {
             Ok(queue) => {
                 queue.device().check()?;
-                Arc::clone(&queue.device().process.space)
+                Arc::clone(&queue.device().process)
             }
-            Err(_) => Arc::clone(&process.on_adapter(&process.get_adapter(owner)?.adapter)?.space),
+            Err(_) => process.on_adapter(&process.get_adapter(owner)?.adapter)?,
         };
         if !args.Size.is_multiple_of(REGION_ALIGN) {
             let why = format!("Size is {:#x}, which is no multiple of {REGION_ALIGN:#x}", args.Size);
             return Err(refused(STATUS_INVALID_PARAMETER, why));
         }
-        args.VirtualAddress =
-            space.reserve(args.BaseAddress, args.MinimumAddress, args.MaximumAddress, args.Size, zero)?;
+        args.VirtualAddress = place.adapter.vidmm().reserve_gpu_address(
+            &place.space,
+            args.BaseAddress,
+            args.MinimumAddress,
+            args.MaximumAddress,
+            args.Size,
+            zero,
+        )?;
         args.u3 = D3DDDI_RESERVEGPUVIRTUALADDRESS_Union3 { PagingFenceValue: 0 };
         Ok(STATUS_SUCCESS)
     })
@@ -250,7 +256,8 @@ pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MA
             execute: protection.Execute(),
             driver_protection: args.DriverProtection,
         };
-        (args.VirtualAddress, args.PagingFenceValue) = device.process.space.map(&queue, &request)?;
+        (args.VirtualAddress, args.PagingFenceValue) =
+            device.adapter.vidmm().map_gpu_address(&device.process.space, &queue, &request)?;
         Ok(if args.PagingFenceValue == 0 { STATUS_SUCCESS } else { STATUS_PENDING })
     })
 }
@@ -259,7 +266,7 @@ pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MA
 pub(super) unsafe extern "win64" fn free_gpu_virtual_address(args: *mut D3DKMT_FREEGPUVIRTUALADDRESS) -> NTSTATUS {
     enter_read_only("D3DKMTFreeGpuVirtualAddress", args, |process, args| {
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
-        process.on_adapter(adapter)?.space.free(args.BaseAddress, args.Size)?;
+        adapter.vidmm().free_gpu_address(&process.on_adapter(adapter)?.space, args.BaseAddress, args.Size)?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -142,7 +142,7 @@ fn request(
     }
     let operations = user::read_array(args.Operations.cast_const(), args.NumOperations)?;
     let changes = operations.iter().map(|operation| change(process, device, operation)).collect::<Result<_, _>>()?;
-    let update = device.process.space.check_update(engine, changes)?;
+    let update = device.adapter.vidmm().check_update(&device.process.space, engine, changes)?;
     Ok(UpdateRequest { fence, value: args.FenceValue, at_once, update })
 }
 

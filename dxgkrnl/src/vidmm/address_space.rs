@@ -1,12 +1,8 @@
-//! Address spaces as the rest of the system uses them.
+//! Address spaces as the rest of the system names them. What is mapped in one is the memory manager's.
 
-use std::sync::{Arc, Weak};
-
-use nt::lock::lock;
-use wddm_ddi::status::*;
+use std::sync::Arc;
 
 use crate::suspension::ProcessSuspension;
-use crate::vidmm::VidMm;
 use crate::vidmm::ids::SpaceId;
 
 /// Access rights of a GPU to a page.
@@ -32,36 +28,21 @@ pub(crate) struct Frames {
 /// GPU address space of a process on an adapter. Linked physical adapters share its addresses, but each has page tables of its own.
 /// [linked-display-adapter: GpuMmu support]
 pub(crate) struct AddressSpace {
-    vidmm: Weak<VidMm>,
-    pub(super) id: SpaceId,
+    id: SpaceId,
     root_entries: u32,
     /// Says if its process is suspended, which the scheduler decides.
     pub(crate) suspension: ProcessSuspension,
 }
 
 impl AddressSpace {
-    pub(super) fn new(vidmm: &Arc<VidMm>, id: SpaceId) -> Arc<Self> {
-        let root_entries = vidmm.driver.shape.entries(vidmm.driver.shape.root());
-        let space =
-            Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, root_entries, suspension: ProcessSuspension::default() });
-        lock(&vidmm.known).spaces.insert(id, Arc::downgrade(&space));
-        space
+    /// One whose root page tables have so many entries.
+    pub(super) fn new(id: SpaceId, root_entries: u32) -> Arc<Self> {
+        Arc::new(Self { id, root_entries, suspension: ProcessSuspension::default() })
     }
 
     /// Which one.
     pub(crate) fn id(&self) -> SpaceId {
         self.id
-    }
-
-    pub(super) fn vidmm(&self) -> Result<Arc<VidMm>, NTSTATUS> {
-        self.vidmm.upgrade().ok_or(STATUS_DEVICE_REMOVED)
-    }
-
-    /// Segment of the engine and offset of its root page table, for DxgkDdiSetRootPageTable; `None` while it is away.
-    pub(crate) fn root(&self, engine: u32) -> Option<(u32, u64)> {
-        let vidmm = self.vidmm.upgrade()?;
-        let (segment, offset) = lock(&vidmm.memory).root(self.id.of_engine(engine))?;
-        Some((vidmm.driver.segment_of(segment).0, offset))
     }
 
     /// Entries of the root page table.

@@ -1,22 +1,19 @@
 //! Allocations: what the driver said about them when they were created, and their end.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Weak};
 
 use nt::lock::{Innermost, Mutex, lock};
-use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::account::Charge;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::answer::{Backing, CpuAccess};
 use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::scheduler::MemoryOwner;
-use crate::vidmm::shared_resource::{SharedResource, Sharing};
-use crate::vidmm::{Kept, VidMm};
+use crate::vidmm::sharing::Sharing;
+use crate::vidmm::user_mapping::{Kept, LockedBy};
 
 /// Memory that a device asked for.
 pub(crate) struct Allocation {
-    pub(super) vidmm: Weak<VidMm>,
     pub(super) id: AllocationId,
     /// The driver's handle.
     pub(super) kmd: KmdHandle,
@@ -34,7 +31,7 @@ pub(crate) struct Allocation {
     /// Those in which it may be now.
     pub(super) placements: Arc<Mutex<[u8; 32], Innermost>>,
     pub(super) cpu_access: CpuAccess,
-    pub(super) resource: Option<Arc<Resource>>,
+    pub(super) resource: Option<Arc<DriverResource>>,
     /// Takes over the user address when the adapter stops.
     pub(super) kept: Arc<Kept>,
     /// Of a shared allocation the devices that have it open, and which of them this is; 0 for the memory manager's own.
@@ -42,17 +39,13 @@ pub(crate) struct Allocation {
 }
 
 /// A group of allocations that the driver knows by one more handle.
-pub(crate) struct Resource {
-    /// The driver's handle, NULL if it has none.
+pub(super) struct DriverResource {
+    /// The driver's handle.
     pub(super) kmd: KmdHandle,
+    /// Our handle, by which the driver asks for its own pointer.
     pub(super) global: u32,
-    pub(super) device: u64,
     /// Allocations that the driver still knows.
     pub(super) live: AtomicU32,
-    /// Handles of its allocations in the process.
-    pub(super) members: Mutex<Vec<D3DKMT_HANDLE>>,
-    /// The resource that others open too, if it is shared, which is charged to the process.
-    pub(super) shared: Option<(Arc<SharedResource>, Charge)>,
 }
 
 /// What a thunk asks to be created, as the driver takes it.
@@ -135,7 +128,6 @@ impl Allocation {
         let (sharing, _) = self.sharing.as_ref()?;
         let user = sharing.enter(device.kmd(), open, (device.space().id(), Arc::clone(device.kept())));
         Some(Arc::new(Self {
-            vidmm: Weak::clone(&self.vidmm),
             open,
             device: device.id(),
             kmd_device: device.kmd(),
@@ -147,6 +139,48 @@ impl Allocation {
             ..*self
         }))
     }
+
+    /// The devices that have a shared allocation open, and the number of this one among them.
+    pub(super) fn sharing(&self) -> Option<(&Sharing, u64)> {
+        self.sharing.as_ref().map(|(sharing, user)| (&**sharing, *user))
+    }
+
+    /// Which opening of a shared allocation it is; 0 for one that is not shared.
+    pub(super) fn user(&self) -> u64 {
+        self.sharing.as_ref().map_or(0, |(_, user)| *user)
+    }
+
+    /// True if this opening gives its device nothing to write at: no mapping, and no address of the processor.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.sharing().is_some_and(|(sharing, user)| sharing.change(user, |user| user.read_only).unwrap_or(false))
+    }
+
+    /// From now on this opening is for reading only.
+    pub(super) fn restrict(&self) {
+        if let Some((sharing, user)) = self.sharing() {
+            sharing.change(user, |user| user.read_only = true);
+        }
+    }
+
+    /// Whose locks those of this allocation are.
+    pub(super) fn locked_by(&self) -> LockedBy {
+        (self.id(), self.user())
+    }
+
+    /// True if other devices may have it open.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.sharing.is_some()
+    }
+
+    /// The processes whose budgets it counts against while it is resident.
+    pub(super) fn charged(&self) -> Vec<SpaceId> {
+        self.sharing().map_or_else(|| vec![self.owner()], |(sharing, _)| sharing.listed_by())
+    }
+
+    /// True if it is memory of a process.
+    pub(super) fn is_of(&self, process: SpaceId) -> bool {
+        self.sharing().map_or(self.owner() == process, |(sharing, _)| sharing.is_open_in(process))
+    }
 }
 
 #[cfg(test)]
@@ -156,7 +190,6 @@ impl Allocation {
         let mut placements = [0; 32];
         placements[..places.len()].copy_from_slice(places);
         Arc::new(Self {
-            vidmm: Weak::new(),
             id: AllocationId(id),
             kmd: KmdHandle::new(core::ptr::without_provenance_mut(0x1000 + id as usize)),
             open: KmdHandle::NULL,
@@ -173,40 +206,5 @@ impl Allocation {
             kept: Arc::default(),
             sharing: None,
         })
-    }
-}
-
-impl Resource {
-    /// A shared resource as a device has it open.
-    pub(crate) fn opened(device: &dyn MemoryOwner, shared: Arc<SharedResource>, charge: Charge) -> Arc<Self> {
-        let (live, members) = (AtomicU32::new(0), Mutex::new(Vec::new()));
-        Arc::new(Self {
-            kmd: KmdHandle::NULL,
-            global: 0,
-            device: device.id(),
-            live,
-            members,
-            shared: Some((shared, charge)),
-        })
-    }
-
-    /// The resource that others open too; `None` for one that is not shared.
-    pub(crate) fn shared(&self) -> Option<&Arc<SharedResource>> {
-        self.shared.as_ref().map(|(shared, _)| shared)
-    }
-
-    /// Identity of the device it was made on.
-    pub(crate) fn device(&self) -> u64 {
-        self.device
-    }
-
-    /// Handles of its allocations in the process.
-    pub(crate) fn members(&self) -> Vec<D3DKMT_HANDLE> {
-        lock(&self.members).clone()
-    }
-
-    /// Notes the handles of its allocations.
-    pub(crate) fn set_members(&self, handles: &[D3DKMT_HANDLE]) {
-        *lock(&self.members) = handles.to_vec();
     }
 }

@@ -12,12 +12,12 @@ use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::refusal::{Failure, refused};
-use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::budget_group::{Demands, Group};
 use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::location::Location;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::{AllocationState, Memory};
 
 /// Bytes, as user mode is told.

@@ -3,44 +3,20 @@
 //! The budget is that of the device's memory, as D3DKMTQueryVideoMemoryInfo answers it for the local group. It changes by what other
 //! processes make resident, give back and reserve. [d3dkmthk: D3DKMTRegisterBudgetChangeNotification, D3DKMT_BUDGETCHANGENOTIFICATION]
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use nt::lock::lock;
-use nt::user_space::ARGUMENT_WORDS;
 
-use crate::vidmm::notify::{Notice, Registration};
-use crate::vidmm::{Group, VidMm};
-
-/// A new budget in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Budget(u64);
-
-impl Notice for Budget {
-    fn merge(self, later: Self) -> Self {
-        later
-    }
-
-    /// D3DKMT_BUDGETCHANGENOTIFICATION.
-    fn argument(self, context: u64) -> [u64; ARGUMENT_WORDS] {
-        [context, self.0, 0]
-    }
-}
-
-/// A function that was registered for a device.
-pub(crate) type BudgetRegistration = Registration<Budget>;
-
-/// A registration, and the budget that it was told last.
-pub(crate) struct Listener {
-    registration: Weak<BudgetRegistration>,
-    known: u64,
-}
+use crate::vidmm::budget_group::Group;
+use crate::vidmm::manager::VidMm;
+use crate::vidmm::notices::{Budget, BudgetListener, BudgetRegistration};
 
 impl VidMm {
     /// `registration` is told of budgets other than the present one, until it ends.
     pub(crate) fn add_budget_listener(&self, registration: &Arc<BudgetRegistration>) {
         let mut listeners = lock(&self.budget_listeners);
         let known = lock(&self.memory).info(registration.process(), Group::Local).budget;
-        listeners.push(Listener { registration: Arc::downgrade(registration), known });
+        listeners.push(BudgetListener { registration: Arc::downgrade(registration), known });
     }
 
     /// Usage or reservations of somebody may have changed: tells those whose budget has. Called without the memory lock.

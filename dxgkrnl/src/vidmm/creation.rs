@@ -1,4 +1,4 @@
-//! Creation of allocations with the driver, their use by doorbells, and their end.
+//! Creation of allocations with the driver, and their end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,13 +11,15 @@ use wddm_ddi::status::*;
 use crate::ddi_buffer::{DdiArray, DdiBuffer, LentBytes};
 use crate::kmd_handle::KmdHandle;
 use crate::refusal::Failure;
-use crate::vidmm::allocation::{Allocation, Request, Resource};
+use crate::vidmm::allocation::{Allocation, DriverResource, Request};
 use crate::vidmm::answer::{Answer, check};
 use crate::vidmm::ids::{AllocationId, NOBODY};
+use crate::vidmm::manager::{Global, VidMm};
 use crate::vidmm::memory::{AllocationState, PRIORITY_NORMAL};
+use crate::vidmm::placement;
 use crate::vidmm::scheduler::{IdlePoint, MemoryOwner};
-use crate::vidmm::shared_resource::Sharing;
-use crate::vidmm::{Global, VidMm, placement};
+use crate::vidmm::shared_resource::Resource;
+use crate::vidmm::sharing::Sharing;
 
 /// What came of it: the allocations in order, and the resource if one was asked for.
 pub(crate) type Created = (Vec<Arc<Allocation>>, Option<Arc<Resource>>);
@@ -56,7 +58,7 @@ impl VidMm {
         };
         let made = self.new_globals(&answers).and_then(|globals| {
             let rest = match resource {
-                true => self.new_resource(device, kmd_resource, answers.len() as u32).map(Some),
+                true => self.new_resource(kmd_resource, answers.len() as u32).map(Some),
                 false => Ok(None),
             };
             let opened = rest.and_then(|resource| match self.open(device, &globals, allocations, private, flags) {
@@ -84,7 +86,7 @@ impl VidMm {
         let parts = answers.into_iter().zip(globals).zip(opened);
         let made = parts
             .map(|((answer, global), open)| self.register(device, answer, (global, open), (resource.clone(), shared)));
-        Ok((made.collect(), resource))
+        Ok((made.collect(), resource.map(|_| Resource::new(device))))
     }
 
     /// DxgkDdiCreateAllocation; the answer is what the driver says of each allocation, and its handle of the resource.
@@ -178,11 +180,10 @@ impl VidMm {
         Ok(infos.iter().map(|info| KmdHandle::new(info.hDeviceSpecificAllocation)).collect())
     }
 
-    fn new_resource(&self, device: &dyn MemoryOwner, kmd: KmdHandle, count: u32) -> Result<Arc<Resource>, Failure> {
+    fn new_resource(&self, kmd: KmdHandle, count: u32) -> Result<Arc<DriverResource>, Failure> {
         let entry = Global { resource: true, data: kmd, device_specific: KmdHandle::NULL };
         let global = lock(&self.globals).insert(entry, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-        let (live, members) = (AtomicU32::new(count), Mutex::new(Vec::new()));
-        Ok(Arc::new(Resource { kmd, global, device: device.id(), live, members, shared: None }))
+        Ok(Arc::new(DriverResource { kmd, global, live: AtomicU32::new(count) }))
     }
 
     fn register(
@@ -190,7 +191,7 @@ impl VidMm {
         device: &dyn MemoryOwner,
         answer: Answer,
         (global, open): (u32, KmdHandle),
-        (resource, shared): (Option<Arc<Resource>>, bool),
+        (resource, shared): (Option<Arc<DriverResource>>, bool),
     ) -> Arc<Allocation> {
         if let Some(entry) = lock(&self.globals).get_mut(global) {
             entry.device_specific = open;
@@ -198,7 +199,6 @@ impl VidMm {
         let mut memory = lock(&self.memory);
         let id = AllocationId(memory.tick());
         let mut allocation = Allocation {
-            vidmm: Arc::downgrade(self),
             id,
             kmd: answer.kmd,
             open,
@@ -306,53 +306,6 @@ impl VidMm {
         self.note_failure("freeing an allocation", freed);
         self.report_freed();
         exists
-    }
-}
-
-impl Allocation {
-    fn with_state<R>(&self, act: impl FnOnce(&mut AllocationState) -> R) -> Option<R> {
-        let vidmm = self.vidmm.upgrade()?;
-        let mut memory = lock(&vidmm.memory);
-        memory.allocations.get_mut(&self.id).map(act)
-    }
-
-    /// True if it is on the residency list of its device.
-    pub(crate) fn is_resident(&self) -> bool {
-        let by_this_device = self.sharing().is_none_or(|(sharing, user)| sharing.is_listed(user, 1));
-        let listed = self.with_state(|state| state.listed > 0 && !state.destroyed && state.offered.is_none());
-        by_this_device && listed.unwrap_or(false)
-    }
-
-    /// True if a doorbell uses it.
-    pub(crate) fn is_referenced(&self) -> bool {
-        self.with_state(|state| state.references > 0).unwrap_or(false)
-    }
-
-    /// A doorbell uses the allocation as ring or ring control: it stays where it is and is not freed until released.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_HANDLE for one that is destroyed, or is to be when the queues are done with it.
-    pub(crate) fn add_doorbell_reference(&self) -> Result<(), NTSTATUS> {
-        let added = self.with_state(|state| {
-            state.references += u32::from(!state.destroyed);
-            !state.destroyed
-        });
-        if added == Some(true) { Ok(()) } else { Err(STATUS_INVALID_HANDLE) }
-    }
-
-    /// Ends [`Allocation::add_doorbell_reference`].
-    pub(crate) fn release_doorbell_reference(&self) {
-        self.with_state(|state| state.references = state.references.saturating_sub(1));
-        if let Some(vidmm) = self.vidmm.upgrade() {
-            vidmm.collect();
-        }
-    }
-
-    /// Destroys the allocation of a device that has no work any more.
-    pub(crate) fn destroy(&self) {
-        if let Some(vidmm) = self.vidmm.upgrade() {
-            vidmm.destroy_allocation(self, None);
-        }
     }
 }
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::ids::SpaceId;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::moving::Asked;
 use crate::vidmm::request::{Ask, MemoryRequest};

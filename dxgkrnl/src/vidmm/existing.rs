@@ -16,9 +16,9 @@ use wddm_ddi::status::*;
 
 use crate::ddi_buffer::DdiBuffer;
 use crate::refusal::{Failure, refused};
-use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::location::Location;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::request::MemoryRequest;
 use crate::vidmm::system_memory::SystemMemory;
 use crate::vidmm::user_mapping::UserMapping;
@@ -71,7 +71,7 @@ fn moved(allocation: &Allocation, address: usize, memory: &SystemMemory) -> Resu
 }
 
 impl VidMm {
-    /// Puts the memory that a program has at `address` behind an allocation that was created for that ([`super::Backing`]) and that nothing has used.
+    /// Puts the memory that a program has at `address` behind an allocation that was created for that ([`Backing`](crate::vidmm::Backing)) and that nothing has used.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER unless the program may read and write whole pages there; STATUS_NOT_SUPPORTED if others see them, or they belong to the

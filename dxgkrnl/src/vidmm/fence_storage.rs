@@ -17,13 +17,15 @@ use crate::port::NO_BAR_OWNER;
 use crate::refusal::Failure;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::cpu_cache::SharedPages;
-use crate::vidmm::fence_pages::{FencePage, FencePageLocation, FencePageState, LocalPage, MovablePage};
+use crate::vidmm::fence_pages::{FencePage, LocalPage};
+use crate::vidmm::fence_place::{FencePageLocation, FencePageState, MovablePage};
 use crate::vidmm::ids::{FencePageId, SpaceId};
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::Memory;
+use crate::vidmm::placement;
 use crate::vidmm::request::MemoryRequest;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::{Mapping, Source};
-use crate::vidmm::{VidMm, placement};
 use nt::page::PAGE_SIZE;
 use nt::ram::Owner;
 

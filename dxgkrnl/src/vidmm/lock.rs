@@ -30,11 +30,12 @@ use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::ids::AllocationId;
 use crate::vidmm::location::Location;
 use crate::vidmm::locked_views::{Lock, Moved, View};
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::{AllocationState, Memory};
 use crate::vidmm::request::{IDLE_TIMEOUT, MemoryRequest};
+use crate::vidmm::residency;
 use crate::vidmm::scheduler::{MemoryOwner, SuspendOutcome};
 use crate::vidmm::user_mapping::{Kept, Part, UserMapping};
-use crate::vidmm::{VidMm, residency};
 use nt::page::PAGE_SIZE;
 
 /// The outcome of locking an allocation, or the next step towards it.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::vidmm::counts::ResidencyCounts;
 use crate::vidmm::driver::{Driver, TableWriter};
-use crate::vidmm::fence_pages::FencePageState;
+use crate::vidmm::fence_place::FencePageState;
 use crate::vidmm::ids::{AllocationId, FencePageId, SpaceId};
 use crate::vidmm::location::Location;
 use crate::vidmm::memory::{AllocationState, Memory, Space, flush_of};

@@ -5,7 +5,7 @@
 //! move moves it under the memory lock; then the thread has them show the new place, and go on. Until then the old place and its windows stay taken. Addresses
 //! that are given back keep what they show taken in the same way. Of a process that is not waited for, all of this is done at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nt::lock::{Condvar, Mutex, lock};
@@ -17,12 +17,13 @@ use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::joint_limit::beside_each_other;
 use crate::vidmm::location::Location;
 use crate::vidmm::locked_views::{Ended, Lock, Moved, View};
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::{AllocationState, Memory, must_be_asked};
 use crate::vidmm::request::{Ask, MemoryRequest};
+use crate::vidmm::residency;
 use crate::vidmm::scheduler::MemoryOwner;
 use crate::vidmm::search::{EvictionSearch, Stage, Stages};
 use crate::vidmm::user_mapping::{Frozen, Kept, Part, UserMapping};
-use crate::vidmm::{VidMm, residency};
 
 /// The next step of a request that waits for processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,35 +32,6 @@ pub(super) enum Asked {
     Wait,
     /// They cannot be asked.
     Failed,
-}
-
-/// Processes that threads ask for something, one list for each thread.
-#[derive(Default)]
-pub(super) struct Asking {
-    lists: Mutex<Lists>,
-    fewer: Condvar,
-}
-
-#[derive(Default)]
-struct Lists {
-    last: u64,
-    by_number: BTreeMap<u64, Vec<Arc<Kept>>>,
-}
-
-impl Asking {
-    fn begin(&self, processes: Vec<Arc<Kept>>) -> u64 {
-        let mut lists = lock(&self.lists);
-        lists.last += 1;
-        let number = lists.last;
-        lists.by_number.insert(number, processes);
-        number
-    }
-
-    fn end(&self, number: u64) {
-        let ended = lock(&self.lists).by_number.remove(&number);
-        drop(ended);
-        self.fewer.notify_all();
-    }
 }
 
 /// An allocation whose addresses are held still.
@@ -386,11 +358,7 @@ impl VidMm {
 
     /// Waits until threads ask a process for nothing, which is gone, or nobody, because the adapter stops.
     pub(crate) fn wait_until_asked_nothing(&self, process: Option<&Arc<Kept>>) {
-        let is_asked = |list: &Vec<Arc<Kept>>| process.is_none_or(|one| list.iter().any(|kept| Arc::ptr_eq(kept, one)));
-        let mut lists = lock(&self.asking.lists);
-        while lists.by_number.values().any(is_asked) {
-            lists = self.asking.fewer.wait(lists);
-        }
+        self.asking.wait_until_nothing(process);
     }
 }
 

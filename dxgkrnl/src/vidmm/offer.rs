@@ -15,11 +15,12 @@ use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::location::Location;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::{AllocationState, Memory};
 use crate::vidmm::offered::{OfferPriority, OfferTerms, Offered};
-use crate::vidmm::paging_queue::ResidencyQueue;
 use crate::vidmm::request::MemoryRequest;
-use crate::vidmm::{VidMm, residency};
+use crate::vidmm::residency;
+use crate::vidmm::residency_queue::ResidencyQueue;
 
 impl Memory {
     fn may_be_offered(&self, id: AllocationId) -> Result<(), NTSTATUS> {

@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::rank;
-use crate::rescue::Rescue;
-use crate::vidmm::VidMm;
-use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
+use crate::vidmm::address_space::{Frames, Protection};
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::eviction::{Attempt, Next};
 use crate::vidmm::ids::SpaceId;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::Memory;
-use crate::vidmm::paging_work::PagingFence;
 use crate::vidmm::request::MemoryRequest;
+use crate::vidmm::residency_queue::{QueueFence, ResidencyQueue};
 use crate::vidmm::scheduler::{IdlePoint, MemoryOwner};
 use crate::vidmm::search::EvictionSearch;
 use crate::vidmm::user_mapping::LockedBy;
@@ -28,131 +26,10 @@ const SYSTEM_COMMAND_FAILED: u64 = 0x17;
 /// The time that a device that has nothing to give back waits for processes that are above their budgets.
 const TRIM_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
-pub(crate) struct ResidencyQueue {
-    vidmm: Arc<VidMm>,
-    device: Arc<dyn MemoryOwner>,
-    /// The physical adapter whose page tables are meant by requests here, and which signals the fence.
-    engine: u32,
-    system_space: Arc<AddressSpace>,
-    /// Page of the fence in the paging process, and the fence in it.
-    page: u64,
-    offset: u64,
-    fence: Arc<dyn QueueFence>,
-    /// Taken under the memory lock, so that values and packets have one order.
-    values: Mutex<Values, rank::PagingValue>,
-}
-
-/// The fence of a paging queue as its waiters have it.
-pub(crate) trait QueueFence: Send + Sync {
-    /// The value in memory.
-    fn current(&self) -> u64;
-    /// True if somebody waits for a value that it does not have.
-    fn is_awaited(&self) -> bool;
-}
-
-/// Values of the fence of a paging queue.
-#[derive(Default)]
-struct Values {
-    /// The last one that was handed out.
-    last: u64,
-    /// The packet that writes it, or one behind which it is written.
-    packet: Option<PagingFence>,
-    /// The oldest one that the fence did not have when a later one was handed out.
-    owed: Option<Owed>,
-    /// The fence had a value beyond `last`.
-    is_overshot: bool,
-}
-
-/// A value that the driver was asked to have written.
-struct Owed {
-    value: u64,
-    /// The packet behind whose commands it is written; `None` if there was none, because the driver had nothing for the GPU to do.
-    packet: Option<PagingFence>,
-    /// The packet was complete at an earlier look, and the value not there.
-    late: bool,
-}
-
-impl Values {
-    fn note(&mut self, packet: Option<PagingFence>, current: u64) {
-        self.packet = packet;
-        if self.owed.as_ref().is_none_or(|owed| owed.value <= current) {
-            self.owed = Some(Owed { value: self.last, packet, late: false });
-        }
-    }
-}
-
 /// Why a residency request failed, and by how many bytes the process should shrink.
 pub(crate) type Shortage = (NTSTATUS, u64);
 /// The same, and which processes should give back how many bytes.
 type Refusal = (NTSTATUS, u64, Vec<(SpaceId, u64)>);
-
-impl ResidencyQueue {
-    /// A queue of `device` on an engine whose requests are counted by `counter`, a fence in system memory at this bus address.
-    ///
-    /// # Errors
-    /// No free range of addresses in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
-    pub(crate) fn new(
-        vidmm: &Arc<VidMm>,
-        device: Arc<dyn MemoryOwner>,
-        engine: u32,
-        fence: u64,
-        counter: Arc<dyn QueueFence>,
-    ) -> Result<Arc<Self>, NTSTATUS> {
-        let system_space = vidmm.system_space()?;
-        let frames = Frames { segment: 0, first: fence / PAGE_SIZE, pages: 1 };
-        let page = system_space.map_frames(frames, (0, 0), Protection::ReadWrite)?;
-        let queue = Arc::new(Self {
-            vidmm: Arc::clone(vidmm),
-            device,
-            engine,
-            system_space,
-            page,
-            offset: fence % PAGE_SIZE,
-            fence: counter,
-            values: Mutex::default(),
-        });
-        let mut queues = lock(&vidmm.paging_queues);
-        queues.retain(|queue| queue.strong_count() != 0);
-        queues.push(Arc::downgrade(&queue));
-        drop(queues);
-        Ok(queue)
-    }
-
-    /// The physical adapter it is of.
-    pub(crate) fn engine(&self) -> u32 {
-        self.engine
-    }
-
-    /// Ends the queue once everything asked of it is done. The fence does not tell: that of a lost device has its last value already, while the paging node is
-    /// still about to write it through the page that is unmapped here.
-    pub(crate) fn end(&self) {
-        let packet = lock(&self.values).packet;
-        // An error says that the node runs nothing any more, and then the fence says nothing of what it has run.
-        if packet.is_some_and(|packet| lock(&self.vidmm.memory).wait_for(packet).is_ok()) {
-            self.note_overshot(&mut lock(&self.values));
-        }
-        self.system_space.unmap(self.page);
-    }
-
-    /// A fence with a value beyond the last one that the driver was asked to write is a finding, once for a queue. It is no bug check: a program's own commands reach the page too. The fence of
-    /// a lost device has the largest value, from the system.
-    fn note_overshot(&self, values: &mut Values) {
-        let (last, current) = (values.last, self.fence.current());
-        if values.is_overshot || current <= last || current == u64::MAX {
-            return;
-        }
-        values.is_overshot = true;
-        self.vidmm.driver.rescues.add(Rescue::OvershotFence, 1);
-        self.vidmm.driver.verifier.log(format!(
-            "the fence of a paging queue has a value that nobody asked for: the last MonitoredFenceValue of DXGK_OPERATION_SIGNAL_MONITORED_FENCE on engine {} at MonitoredFenceGpuVa {:#x} \
-             was {last:#x}, and the fence has {current:#x}; the commands of DxgkDdiBuildPagingBuffer store another value than MonitoredFenceValue, or the program has written there \
-             [d3dkmddi: DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE]",
-            self.engine,
-            self.page + self.offset
-        ));
-    }
-}
 
 impl Memory {
     /// As [`Memory::list_all`]. What is on the residency list of the process already frees nothing for more of it.
@@ -257,7 +134,7 @@ impl Memory {
             return Ok(0);
         }
         let mut values = lock(&queue.values);
-        queue.note_overshot(&mut values);
+        queue.note_overshot(&self.driver, &mut values);
         let value = values.last + 1;
         self.signal_fence(queue.engine, queue.page + queue.offset, value)?;
         // Its command may run, also if this cannot be submitted now.
@@ -303,6 +180,47 @@ impl Memory {
 }
 
 impl VidMm {
+    /// A queue of `device` on an engine whose requests are counted by `counter`, a fence in system memory at this bus address.
+    ///
+    /// # Errors
+    /// No free range of addresses in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
+    pub(crate) fn create_residency_queue(
+        &self,
+        device: Arc<dyn MemoryOwner>,
+        engine: u32,
+        fence: u64,
+        counter: Arc<dyn QueueFence>,
+    ) -> Result<Arc<ResidencyQueue>, NTSTATUS> {
+        let system_space = self.system_space()?;
+        let frames = Frames { segment: 0, first: fence / PAGE_SIZE, pages: 1 };
+        let page = self.map_frames(&system_space, frames, (0, 0), Protection::ReadWrite)?;
+        let queue = Arc::new(ResidencyQueue {
+            device,
+            engine,
+            system_space,
+            page,
+            offset: fence % PAGE_SIZE,
+            fence: counter,
+            values: Mutex::default(),
+        });
+        let mut queues = lock(&self.paging_queues);
+        queues.retain(|queue| queue.strong_count() != 0);
+        queues.push(Arc::downgrade(&queue));
+        drop(queues);
+        Ok(queue)
+    }
+
+    /// Ends a queue once everything asked of it is done. The fence does not tell: that of a lost device has its last value already, while the paging node is
+    /// still about to write it through the page that is unmapped here.
+    pub(crate) fn end_residency_queue(&self, queue: &ResidencyQueue) {
+        let packet = lock(&queue.values).packet;
+        // An error says that the node runs nothing any more, and then the fence says nothing of what it has run.
+        if packet.is_some_and(|packet| lock(&self.memory).wait_for(packet).is_ok()) {
+            queue.note_overshot(&self.driver, &mut lock(&queue.values));
+        }
+        self.unmap(&queue.system_space, queue.page);
+    }
+
     fn paging_queues(&self) -> Vec<Arc<ResidencyQueue>> {
         lock(&self.paging_queues).iter().filter_map(Weak::upgrade).collect()
     }

@@ -7,11 +7,12 @@ use wddm_ddi::km::D3DDDI_SEGMENTPREFERENCE;
 use wddm_ddi::status::*;
 
 use crate::refusal::{Failure, refused};
+use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::counts::Totals;
 use crate::vidmm::location::Location;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::{AllocationState, Memory};
-use crate::vidmm::{AddressSpace, VidMm};
 
 /// Where the GPU finds an allocation, the best place first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

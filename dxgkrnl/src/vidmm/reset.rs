@@ -12,10 +12,10 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
-use crate::vidmm::VidMm;
 use crate::vidmm::driver::{Operation, building};
 use crate::vidmm::ids::AllocationId;
 use crate::vidmm::location::Location;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::{AllocationState, Memory};
 use crate::vidmm::paging_work::Batch;
 use nt::bugcheck::Bugcheck;

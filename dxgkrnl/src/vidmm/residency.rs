@@ -7,11 +7,11 @@ use wddm_ddi::status::*;
 
 use crate::port::BarOwner;
 use crate::trace::TraceKind;
-use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::counts::ResidencyCounts;
 use crate::vidmm::ids::{AllocationId, SpaceId};
 use crate::vidmm::location::Location;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::{AllocationState, Memory, must_be_asked};
 use crate::vidmm::request::{Ask, MemoryRequest};
 use crate::vidmm::scheduler::IdlePoint;

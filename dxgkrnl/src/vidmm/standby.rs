@@ -11,11 +11,11 @@ use std::sync::Arc;
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::ids::AllocationId;
 use crate::vidmm::location::Location;
 use crate::vidmm::locked_views::Lock;
+use crate::vidmm::manager::VidMm;
 use crate::vidmm::memory::{AllocationState, Memory};
 use crate::vidmm::request::MemoryRequest;
 use crate::vidmm::system_memory::SystemMemory;

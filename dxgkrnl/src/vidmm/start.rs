@@ -1,24 +1,22 @@
 //! Start and stop of the memory manager: the system process, its devices and contexts, and processes of user mode.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nt::lock::{Mutex, RwLock, lock};
+use nt::lock::lock;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::caps::AdapterCaps;
-use crate::handles::HandleTable;
 use crate::kmd_handle::KmdHandle;
 use crate::port::Port;
 use crate::refusal::{Failure, refused};
-use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::joint_limit::beside_each_other;
-use crate::vidmm::memory::Memory;
+use crate::vidmm::manager::{System, VidMm};
 use crate::vidmm::moving::LeftLock;
 use crate::vidmm::paging_work::{Paging, PagingFence, PagingNode};
 use crate::vidmm::scheduler::{PagingContext, Scheduler};
@@ -36,14 +34,6 @@ const NAME_MAX: usize = 260;
 pub(crate) fn next_device_id() -> u64 {
     static IDS: AtomicU64 = AtomicU64::new(1);
     IDS.fetch_add(1, Ordering::Relaxed)
-}
-
-/// The system process on an adapter.
-pub(crate) struct System {
-    process: KmdHandle,
-    space: Arc<AddressSpace>,
-    devices: Vec<KmdHandle>,
-    contexts: Vec<Arc<dyn PagingContext>>,
 }
 
 /// The paging nodes as the scheduler runs them.
@@ -174,34 +164,6 @@ impl VidMm {
         Ok(Self::of_parts(driver, segments, paging, bars, own))
     }
 
-    /// A memory manager that has not started.
-    pub(crate) fn of_parts(
-        driver: Driver,
-        segments: Segments,
-        paging: Paging,
-        bars: super::aperture_pages::BarFiles,
-        driver_range: (u64, u64),
-    ) -> Arc<Self> {
-        let driver = Arc::new(driver);
-        let memory = Memory::new(Arc::clone(&driver), segments, paging, bars);
-        Arc::new_cyclic(|this| Self {
-            this: Weak::clone(this),
-            driver,
-            memory: Mutex::new(memory),
-            globals: Mutex::new(HandleTable::new()),
-            reporting_freed: Mutex::new(()),
-            system: Mutex::new(None),
-            driver_range,
-            known: Mutex::default(),
-            stopped: RwLock::new(false),
-            trims: Mutex::default(),
-            budget_listeners: Mutex::default(),
-            paging_queues: Mutex::default(),
-            requests: Default::default(),
-            asking: Default::default(),
-        })
-    }
-
     /// Creates the system process, its two devices, the paging process with its page tables, and a context on every node.
     ///
     /// # Errors
@@ -297,14 +259,6 @@ impl VidMm {
         }
     }
 
-    /// Address space of the paging (system) process.
-    ///
-    /// # Errors
-    /// STATUS_DEVICE_NOT_READY before start and after stop.
-    pub(crate) fn system_space(&self) -> Result<Arc<AddressSpace>, NTSTATUS> {
-        lock(&self.system).as_ref().map(|system| Arc::clone(&system.space)).ok_or(STATUS_DEVICE_NOT_READY)
-    }
-
     /// DxgkDdiCreateProcess and an address space for a process of user mode. [d3dkmddi: DXGKARG_CREATEPROCESS]
     ///
     /// # Errors
@@ -343,7 +297,9 @@ impl VidMm {
         match made {
             Ok(id) => {
                 lock(&self.known).processes.push(process);
-                Ok((process, AddressSpace::new(self, id)))
+                let space = AddressSpace::new(id, self.driver.shape.entries(self.driver.shape.root()));
+                lock(&self.known).spaces.insert(id, Arc::downgrade(&space));
+                Ok((process, space))
             }
             Err(status) => {
                 self.destroy_process_on_driver(process);

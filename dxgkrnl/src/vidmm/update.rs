@@ -130,7 +130,7 @@ pub(crate) struct Update {
 }
 
 impl Update {
-    /// As [`AddressSpace::check_update`](super::AddressSpace::check_update).
+    /// As [`VidMm::check_update`](crate::vidmm::VidMm::check_update).
     ///
     /// # Errors
     /// See there.
@@ -192,7 +192,7 @@ fn check_region(space: &VaSpace, at: u64, len: u64, known: &mut Option<RegionNam
 type Piece = (Span, Option<Mapping>);
 
 impl Memory {
-    /// As [`AddressSpace::update`](super::AddressSpace::update), in one address space.
+    /// As [`VidMm::update_gpu_address`](crate::vidmm::VidMm::update_gpu_address), in one address space.
     ///
     /// # Errors
     /// See there.

@@ -51,7 +51,7 @@ impl VidSch {
         let (adapter, process) = (&device.adapter, &device.process);
         let _making = lock(&queue.making_doorbell);
         // They stay where they are from here on, and the driver knows them.
-        let rings = Rings::new([&request.ring, &request.control])?;
+        let rings = Rings::new(adapter.vidmm(), [&request.ring, &request.control])?;
         let caps = check_request(queue, &request)?;
         let primary = DoorbellWindow::new(process, window_size(caps.DoorbellSizeInBytes)?)?;
         let secondary = match request.secondary {
@@ -154,7 +154,8 @@ fn check_request(queue: &HwQueue, request: &Request<'_>) -> Result<DXGK_USERMODE
     let device = queue.context().device();
     let without = || refused(STATUS_NOT_SUPPORTED, "the adapter has no DXGK_FEATURE_USER_MODE_SUBMISSION enabled");
     let caps = device.adapter.caps().user_mode_submission.ok_or_else(without)?;
-    let fits = |allocation: &Allocation| allocation.device() == device.id() && allocation.is_resident();
+    let fits =
+        |allocation: &Allocation| allocation.device() == device.id() && device.adapter.vidmm().is_resident(allocation);
     let why = if !queue.flags().UserModeSubmission() {
         "the queue of hHwQueue was not created with Flags.UserModeSubmission"
     } else if queue.is_destroyed() || !request.resize && queue.doorbell().is_some() {

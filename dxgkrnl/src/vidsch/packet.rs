@@ -95,7 +95,7 @@ pub(super) fn set_root_page_table(
     space: &AddressSpace,
     _stands: &NotRunning<'_>,
 ) {
-    let Some((segment, offset)) = space.root(adapter.caps().ordinals(node).1) else { return };
+    let Some((segment, offset)) = adapter.vidmm().root(space, adapter.caps().ordinals(node).1) else { return };
     let mut args = DXGKARG_SETROOTPAGETABLE::zeroed();
     args.hContext = context.raw();
     args.Address.SegmentId = segment;

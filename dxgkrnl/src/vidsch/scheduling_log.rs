@@ -37,7 +37,7 @@ fn set(adapter: &RenderAdapter, node: u32, buffer: &Buffer, quiet: bool) -> Driv
     (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(node);
     args.NumberOfEntries = ENTRIES;
     args.LogBufferCpuVa = buffer.pages.seen().kernel_address().cast().as_ptr();
-    args.LogBufferGpuVa = buffer.mapped.address;
+    args.LogBufferGpuVa = buffer.mapped.address();
     // There is no such entry where nobody wants to hear of one.
     args.InterruptEntry = if quiet { ENTRIES } else { ENTRIES / 2 };
     adapter.miniport.set_scheduling_log_buffer(adapter.context().raw(), &args)

@@ -65,7 +65,11 @@ impl UpdateQueue {
     /// Makes requests up to the first that must wait.
     fn advance(&self) {
         while let Some(request) = self.next() {
-            let made = self.device.process.space.update(self.engine, &request.update);
+            let made = self.device.adapter.vidmm().update_gpu_address(
+                &self.device.process.space,
+                self.engine,
+                &request.update,
+            );
             if made.is_ok() {
                 // Fails when the fence was closed meanwhile; nobody is left who could see its value here.
                 let _ = batch::signal(&[(request.fence, request.value + 1)], true);

@@ -44,8 +44,8 @@ fn set(adapter: &RenderAdapter, queue: KmdHandle, buffer: &Buffer) -> DriverAnsw
     args.hHwQueue = queue.raw();
     args.NumberOfEntries = buffer.entries;
     args.LogBufferCpuVa = buffer.pages.seen().kernel_address().cast().as_ptr();
-    args.LogBufferGpuVa = buffer.process.address;
-    args.LogBufferSystemProcessGpuVa = buffer.system.address;
+    args.LogBufferGpuVa = buffer.process.address();
+    args.LogBufferSystemProcessGpuVa = buffer.system.address();
     adapter.miniport.set_native_fence_log_buffer(&args)
 }
 
@@ -101,7 +101,7 @@ impl VidSch {
     /// Address in the process and number of entries of a queue's logs of waits and of signals; zero without logs.
     pub(crate) fn fence_log_places(&self, queue: &HwQueue) -> [(u64, u32); 2] {
         self.fence_logs.state().of(queue).map_or([(0, 0); 2], |logs| {
-            logs.logs.each_ref().map(|log| (log.buffer.process.address, log.buffer.entries))
+            logs.logs.each_ref().map(|log| (log.buffer.process.address(), log.buffer.entries))
         })
     }
 

@@ -9,7 +9,7 @@ use nt::ram::{Owner, Pages};
 use wddm_ddi::status::*;
 
 use crate::bar_place::BarPlace;
-use crate::vidmm::{Allocation, UserMapping};
+use crate::vidmm::{Allocation, UserMapping, VidMm};
 
 use super::process_adapter::ProcessAdapter;
 
@@ -106,26 +106,29 @@ impl DoorbellWord {
 }
 
 /// Ring and ring control of a doorbell, which are not destroyed before it.
-pub(in crate::vidsch) struct Rings(Mutex<Vec<Arc<Allocation>>>);
+pub(in crate::vidsch) struct Rings {
+    vidmm: Arc<VidMm>,
+    allocations: Mutex<Vec<Arc<Allocation>>>,
+}
 
 impl Rings {
     /// Refers to both.
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE for one that is being destroyed; nothing is referred to then.
-    pub(in crate::vidsch) fn new(both: [&Arc<Allocation>; 2]) -> Result<Self, NTSTATUS> {
-        let rings = Self(Mutex::default());
+    pub(in crate::vidsch) fn new(vidmm: &Arc<VidMm>, both: [&Arc<Allocation>; 2]) -> Result<Self, NTSTATUS> {
+        let rings = Self { vidmm: Arc::clone(vidmm), allocations: Mutex::default() };
         for allocation in both {
-            allocation.add_doorbell_reference()?;
-            lock(&rings.0).push(Arc::clone(allocation));
+            vidmm.add_doorbell_reference(allocation)?;
+            lock(&rings.allocations).push(Arc::clone(allocation));
         }
         Ok(rings)
     }
 
     /// The doorbell is gone.
     pub(in crate::vidsch) fn release(&self) {
-        let rings = std::mem::take(&mut *lock(&self.0));
-        rings.iter().for_each(|allocation| allocation.release_doorbell_reference());
+        let rings = std::mem::take(&mut *lock(&self.allocations));
+        rings.iter().for_each(|allocation| self.vidmm.release_doorbell_reference(allocation));
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use nt::lock::{Mutex, MutexGuard, lock};
 use nt::page::PAGE_SIZE;
-use nt::ram::Pages;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
@@ -14,7 +13,7 @@ use wddm_ddi::status::*;
 use crate::fence::{FenceLog, FenceOperation, Reader, Source};
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
-use crate::vidmm::{AddressSpace, Protection, SharedPages};
+use crate::vidmm::{GpuMapping, Protection, SharedPages};
 
 use super::device::Device;
 use super::hardware::HwQueue;
@@ -71,30 +70,11 @@ impl GpuClock {
     }
 }
 
-/// Pages in a GPU address space; taken out of it when dropped, at PASSIVE_LEVEL.
-pub(in crate::vidsch) struct Mapped {
-    space: Arc<AddressSpace>,
-    pub(in crate::vidsch) address: u64,
-}
-
-impl Mapped {
-    pub(in crate::vidsch) fn new(space: Arc<AddressSpace>, pages: &Pages) -> Result<Self, NTSTATUS> {
-        let address = space.map_pages(pages, Protection::ReadWrite)?;
-        Ok(Self { space, address })
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        self.space.unmap(self.address);
-    }
-}
-
 /// One buffer: where the GPU has it, and its pages, which go after that.
 pub(in crate::vidsch) struct Buffer {
-    pub(in crate::vidsch) process: Mapped,
+    pub(in crate::vidsch) process: GpuMapping,
     /// In the paging process, for a scheduler that writes it there.
-    pub(in crate::vidsch) system: Mapped,
+    pub(in crate::vidsch) system: GpuMapping,
     pub(in crate::vidsch) pages: SharedPages,
     pub(in crate::vidsch) entries: u32,
 }
@@ -112,8 +92,10 @@ impl Buffer {
         header.NumberOfEntries = u64::from(entries);
         // SAFETY: the pages are this object's own, aligned and larger than a header; the GPU does not know them yet.
         unsafe { pages.seen().kernel_address().cast::<DXGK_NATIVE_FENCE_LOG_HEADER>().write(header) };
-        let process = Mapped::new(Arc::clone(&device.process.space), pages.memory())?;
-        let system = Mapped::new(device.adapter.vidmm().system_space()?, pages.memory())?;
+        let vidmm = device.adapter.vidmm();
+        let map = |space| vidmm.map_pages(space, pages.memory(), Protection::ReadWrite);
+        let process = map(&device.process.space)?;
+        let system = map(&vidmm.system_space()?)?;
         Ok(Self { process, system, pages, entries })
     }
 

@@ -9,9 +9,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::rank;
-use crate::vidmm::SharedPages;
+use crate::vidmm::{GpuMapping, Protection, SharedPages};
 
-use super::fence_log::Mapped;
 use super::process_adapter::ProcessAdapter;
 use super::render_adapter::RenderAdapter;
 
@@ -46,14 +45,15 @@ pub(in crate::vidsch) fn written_since(position: u64, read: u64, entries: u32) -
 }
 
 pub(in crate::vidsch) struct Buffer {
-    pub(in crate::vidsch) mapped: Mapped,
+    pub(in crate::vidsch) mapped: GpuMapping,
     pub(in crate::vidsch) pages: SharedPages,
 }
 
 impl Buffer {
     pub(in crate::vidsch) fn new(adapter: &RenderAdapter) -> Result<Self, NTSTATUS> {
-        let pages = adapter.vidmm().shared_words((HEADER + ENTRIES as usize * ENTRY) as u64)?;
-        let mapped = Mapped::new(adapter.vidmm().system_space()?, pages.memory())?;
+        let vidmm = adapter.vidmm();
+        let pages = vidmm.shared_words((HEADER + ENTRIES as usize * ENTRY) as u64)?;
+        let mapped = vidmm.map_pages(&vidmm.system_space()?, pages.memory(), Protection::ReadWrite)?;
         Ok(Self { mapped, pages })
     }
 

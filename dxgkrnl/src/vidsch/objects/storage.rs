@@ -21,7 +21,9 @@ use crate::config::FeaturePolicy;
 use crate::fence::UNMONITORED;
 use crate::rank;
 use crate::refusal::Failure;
-use crate::vidmm::{AddressSpace, FencePage, FencePageAccess, FenceValueKind, PagePin, Protection, UserMapping};
+use crate::vidmm::{
+    AddressSpace, FencePage, FencePageAccess, FenceValueKind, GpuMapping, PagePin, Protection, UserMapping, VidMm,
+};
 
 use super::process_adapter::ProcessAdapter;
 use super::render_adapter::RenderAdapter;
@@ -225,32 +227,22 @@ struct Page {
 
 /// Both pages in one GPU address space; taken out of it when dropped.
 pub(crate) struct Mapped {
-    space: Arc<AddressSpace>,
-    at: GpuAddresses,
+    current: GpuMapping,
+    monitored: GpuMapping,
 }
 
 impl Mapped {
     fn new(
-        space: Arc<AddressSpace>,
+        (vidmm, space): (&Arc<VidMm>, &Arc<AddressSpace>),
         bounds: (u64, u64),
         current: (&FencePage, Protection),
         monitored: &FencePage,
     ) -> Result<Self, Failure> {
-        let mut mapped = Self { space, at: GpuAddresses::default() };
         let (current, protection) = current;
-        mapped.at.current = mapped.space.map_fence_page(current, bounds, protection)?;
-        mapped.at.monitored = mapped.space.map_fence_page(monitored, bounds, Protection::ReadOnly)?;
-        Ok(mapped)
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        for address in [self.at.current, self.at.monitored] {
-            if address != 0 {
-                self.space.unmap(address);
-            }
-        }
+        Ok(Self {
+            current: vidmm.map_fence_page(space, current, bounds, protection)?,
+            monitored: vidmm.map_fence_page(space, monitored, bounds, Protection::ReadOnly)?,
+        })
     }
 }
 
@@ -383,8 +375,8 @@ impl Storage {
         };
         let protection = protection.filter(|_| frames.for_gpu);
         let map = |protection| {
-            let space = Arc::clone(&self.process.space);
-            Mapped::new(space, self.bounds, (&frames.current, protection), &frames.monitored)
+            let place = (self.process.adapter.vidmm(), &self.process.space);
+            Mapped::new(place, self.bounds, (&frames.current, protection), &frames.monitored)
         };
         let process = protection.map(map).transpose()?;
         let (_frames, owner) = (Arc::clone(frames), Arc::clone(&self.process));
@@ -427,7 +419,7 @@ impl Storage {
         let system = match self.in_system_process && for_gpu {
             true => {
                 let current = (&*current, Protection::ReadWrite);
-                Some(Mapped::new(vidmm.system_space()?, self.bounds, current, &monitored)?)
+                Some(Mapped::new((vidmm, &vidmm.system_space()?), self.bounds, current, &monitored)?)
             }
             false => None,
         };
@@ -464,7 +456,7 @@ pub(crate) fn new_current(adapter: &RenderAdapter, initial: u64) -> Result<Arc<F
 
 impl Mapped {
     fn at(&self, offset: u64) -> GpuAddresses {
-        GpuAddresses { current: self.at.current + offset, monitored: self.at.monitored + offset }
+        GpuAddresses { current: self.current.address() + offset, monitored: self.monitored.address() + offset }
     }
 }
 
