@@ -3,28 +3,20 @@
 
 #[path = "../kmt/tests/c/toy.rs"]
 mod toy;
-
 #[path = "foreign/answers.rs"]
 mod answers;
-
 #[path = "foreign/device_memory.rs"]
 mod device_memory;
-
 #[path = "foreign/hangs.rs"]
 mod hangs;
-
 #[path = "foreign/interrupts.rs"]
 mod interrupts;
-
 #[path = "foreign/mistakes.rs"]
 mod mistakes;
-
 #[path = "foreign/power.rs"]
 mod power;
-
 #[path = "foreign/queues.rs"]
 mod queues;
-
 #[path = "foreign/resets.rs"]
 mod resets;
 
