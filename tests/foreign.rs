@@ -1,8 +1,6 @@
 //! The program with somebody else's driver and function, as their maker uses it: `campanile hlk` and `campanile run` with the driver in C of `examples/miniport-c`,
 //! as it is and with one function broken.
 
-#[path = "../kmt/tests/c/toy.rs"]
-mod toy;
 #[path = "foreign/answers.rs"]
 mod answers;
 #[path = "foreign/device_memory.rs"]
@@ -19,6 +17,8 @@ mod power;
 mod queues;
 #[path = "foreign/resets.rs"]
 mod resets;
+#[path = "../kmt/tests/c/toy.rs"]
+mod toy;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
