@@ -1,32 +1,24 @@
 //! The program with somebody else's driver and function, as their maker uses it: `campanile hlk` and `campanile run` with the driver in C of `examples/miniport-c`,
 //! as it is and with one function broken.
 
-#[path = "../kmt/tests/c/toy.rs"]
-mod toy;
-
 #[path = "foreign/answers.rs"]
 mod answers;
-
 #[path = "foreign/device_memory.rs"]
 mod device_memory;
-
 #[path = "foreign/hangs.rs"]
 mod hangs;
-
 #[path = "foreign/interrupts.rs"]
 mod interrupts;
-
 #[path = "foreign/mistakes.rs"]
 mod mistakes;
-
 #[path = "foreign/power.rs"]
 mod power;
-
 #[path = "foreign/queues.rs"]
 mod queues;
-
 #[path = "foreign/resets.rs"]
 mod resets;
+#[path = "../kmt/tests/c/toy.rs"]
+mod toy;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

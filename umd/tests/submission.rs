@@ -1,6 +1,12 @@
 //! What a submission leaves in memory, and how the driver answers what it finds there.
 
 mod fake;
+#[path = "submission/models.rs"]
+mod models;
+#[path = "submission/resizing.rs"]
+mod resizing;
+#[path = "submission/waits.rs"]
+mod waits;
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
@@ -488,99 +494,6 @@ fn long_copies_and_fills_are_split_into_packets_the_hardware_takes() {
 }
 
 #[test]
-fn kernel_submission_is_chosen_when_user_mode_is_not_enabled() {
-    os(|fake| fake.adapter.features = 1);
-    let device = device();
-    let mut queue = queue(&device);
-    assert_eq!(
-        (queue.model(), queue.fallback_reason()),
-        (SubmissionModel::Kernel, Some(Error::UserSubmissionDisabled))
-    );
-    let named = QueueOptions { model: Some(SubmissionModel::User), ..QueueOptions::default() };
-    assert!(matches!(Queue::new(&device, Node::Copy, named), Err(Error::UserSubmissionDisabled)));
-    for expected in 1..=500 {
-        assert_eq!(queue.submit(nop), Ok(expected));
-    }
-    assert_eq!(os(|fake| fake.count("D3DKMTSubmitCommandToHwQueue")), 500);
-    assert_eq!(queue.stats(), QueueStats { submissions: 500, ..QueueStats::default() });
-    // A refused submission takes nothing.
-    os(|fake| fake.fail_names = vec![("D3DKMTSubmitCommandToHwQueue", STATUS_NO_MEMORY)]);
-    assert_eq!(queue.submit(nop), Err(Error::Status(STATUS_NO_MEMORY, "D3DKMTSubmitCommandToHwQueue")));
-    os(|fake| fake.fail_names.clear());
-    assert_eq!(queue.submit(nop), Ok(501));
-    drop((queue, device));
-    os(|fake| fake.assert_clean());
-}
-
-#[test]
-fn kernel_submission_can_be_asked_for() {
-    let device = device();
-    let options = QueueOptions { model: Some(SubmissionModel::Kernel), ..QueueOptions::default() };
-    let mut queue = Queue::new(&device, Node::Compute, options).unwrap();
-    assert_eq!((queue.model(), queue.fallback_reason()), (SubmissionModel::Kernel, None));
-    // The kernel learns of every command buffer that is done.
-    assert!(os(|fake| !fake.hw_queue().user && !fake.hw_queue().native));
-    queue.submit(nop).unwrap();
-}
-
-#[test]
-fn packets_can_be_asked_for_and_are_chosen_without_hardware_scheduling() {
-    let device = device();
-    let options = QueueOptions { model: Some(SubmissionModel::Packet), ..QueueOptions::default() };
-    let mut queue = Queue::new(&device, Node::Compute, options).unwrap();
-    assert_eq!((queue.model(), queue.fallback_reason()), (SubmissionModel::Packet, None));
-    for expected in 1..=500 {
-        assert_eq!(queue.submit(nop), Ok(expected));
-    }
-    assert_eq!(queue.wait_progress(500), Ok(()));
-    assert_eq!(os(|fake| fake.count("D3DKMTSubmitCommand")), 500);
-    assert_eq!(os(|fake| fake.count("D3DKMTCreateHwContext")), 0);
-    assert_eq!(queue.stats(), QueueStats { submissions: 500, ..QueueStats::default() });
-    // A refused submission takes nothing.
-    os(|fake| fake.fail_names = vec![("D3DKMTSubmitCommand", STATUS_NO_MEMORY)]);
-    assert_eq!(queue.submit(nop), Err(Error::Status(STATUS_NO_MEMORY, "D3DKMTSubmitCommand")));
-    os(|fake| fake.fail_names.clear());
-    assert_eq!(queue.submit(nop), Ok(501));
-    drop((queue, device));
-    os(|fake| fake.assert_clean());
-}
-
-/// What D3DKMTCreateHwContext answers where hardware scheduling is not enabled is in no page, so nothing depends on it.
-#[test]
-fn without_hardware_scheduling_no_hardware_context_is_asked_for() {
-    for told in [Some(false), None] {
-        os(|fake| fake.hardware_scheduling = told);
-        let device = device();
-        let mut queue = Queue::new(&device, Node::Copy, QueueOptions::default()).unwrap();
-        let expected = (SubmissionModel::Packet, Some(Error::UserSubmissionDisabled));
-        assert_eq!((queue.model(), queue.fallback_reason()), expected);
-        assert!(queue.model_reason().to_string().contains("because hardware scheduling is not enabled"));
-        assert_eq!(os(|fake| fake.count("D3DKMTCreateHwContext")), 0);
-        queue.submit(nop).unwrap();
-        drop((queue, device));
-        os(|fake| fake.assert_clean());
-    }
-}
-
-#[test]
-fn a_hardware_context_that_is_refused_leaves_packets_with_the_reason() {
-    for status in [STATUS_NOT_SUPPORTED, STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL] {
-        let device = device();
-        os(|fake| fake.fail_names = vec![("D3DKMTCreateHwContext", status)]);
-        let mut chosen = Queue::new(&device, Node::Copy, QueueOptions::default()).unwrap();
-        let reason = Error::Status(status, "D3DKMTCreateHwContext");
-        assert_eq!((chosen.model(), chosen.fallback_reason()), (SubmissionModel::Packet, Some(reason)));
-        assert!(chosen.model_reason().to_string().contains("because D3DKMTCreateHwContext failed with"));
-        chosen.submit(nop).unwrap();
-        let insists = QueueOptions { model: Some(SubmissionModel::Kernel), ..QueueOptions::default() };
-        assert_eq!(Queue::new(&device, Node::Copy, insists).err(), Some(reason));
-        os(|fake| fake.fail_names.clear());
-        drop((chosen, device));
-        os(|fake| fake.assert_clean());
-    }
-}
-
-#[test]
 fn a_doorbell_that_does_not_connect_falls_back_to_the_kernel() {
     let device = device();
     for (failing, reason) in [
@@ -638,49 +551,6 @@ fn a_global_doorbell_is_not_rung_blindly() {
 }
 
 #[test]
-fn waits_enter_the_kernel_only_when_the_value_is_not_there() {
-    let device = device();
-    let fence = Fence::new(&device, 3).unwrap();
-    let waits = || os(|fake| fake.count("D3DKMTWaitForSynchronizationObjectFromCpu"));
-    fence.wait(3, None).unwrap();
-    fence.wait(2, Some(Duration::ZERO)).unwrap();
-    assert!(fence.spin(3, 1) && !fence.spin(4, 10));
-    assert_eq!(fence.wait(4, Some(Duration::ZERO)), Err(Error::Timeout));
-    assert_eq!(waits(), 0);
-    assert_eq!(fence.wait(4, Some(Duration::from_millis(1))), Err(Error::Timeout));
-    assert_eq!(waits(), 1);
-    // The event of the wait that gave up is set later and harms nobody.
-    fence.signal(4).unwrap();
-    fence.wait(4, Some(Duration::from_secs(1))).unwrap();
-    assert_eq!(waits(), 1);
-}
-
-#[test]
-fn a_wait_with_a_limit_ends_when_the_gpu_signals() {
-    let device = device();
-    let fence = Fence::new(&device, 0).unwrap();
-    let mut queue = queue(&device);
-    queue.submit(|commands| commands.signal(&fence, 1)).unwrap();
-    fence.wait(1, Some(Duration::from_secs(3600))).unwrap();
-    assert_eq!(fence.value(), 1);
-}
-
-#[test]
-fn a_lost_device_ends_waits_with_its_name() {
-    let device = device();
-    let fence = Fence::new(&device, 0).unwrap();
-    os(|fake| fake.lost = true);
-    assert_eq!(fence.wait(1, None), Err(Error::DeviceLost));
-    assert_eq!(fence.wait(1, Some(Duration::from_secs(1))), Err(Error::DeviceLost));
-    // All ones is what a reset leaves; alone it proves nothing.
-    fence.signal(u64::MAX).unwrap();
-    assert_eq!(fence.wait(1, None), Err(Error::DeviceLost));
-    os(|fake| fake.lost = false);
-    fence.wait(1, None).unwrap();
-    fence.wait(u64::MAX, None).unwrap();
-}
-
-#[test]
 fn a_progress_value_that_was_never_queued_is_not_believed() {
     let device = device();
     let mut queue = queue(&device);
@@ -692,101 +562,4 @@ fn a_progress_value_that_was_never_queued_is_not_believed() {
     os(|fake| fake.lost = true);
     assert_eq!(queue.submit(nop), Err(Error::DeviceLost));
     assert_eq!(queue.stats().submissions, 128);
-}
-
-#[test]
-fn a_resized_ring_takes_the_old_ones_place_with_work_under_way_and_values_go_on() {
-    let device = device();
-    for model in [SubmissionModel::User, SubmissionModel::Kernel] {
-        let options =
-            QueueOptions { ring_entries: 128, command_bytes: 1 << 16, model: Some(model), ..QueueOptions::default() };
-        let mut queue = Queue::new(&device, Node::Compute, options).unwrap();
-        let mut value = queue.last_submitted();
-        for (entries, count) in [(256, 5), (128, 300), (1024, 128), (128, 1000)] {
-            for _ in 0..count {
-                let next = queue.submit(nop).unwrap();
-                assert_eq!(next, value + 1, "{model:?}");
-                value = next;
-            }
-            queue.resize(entries).unwrap();
-            assert_eq!((queue.progress(), queue.last_submitted()), (value, value), "{model:?}");
-            // As many as the new ring has entries, without a wait.
-            os(|fake| fake.gpu = false);
-            for _ in 0..entries {
-                value = queue.try_submit(nop).unwrap();
-            }
-            // The kernel's work is done when the call returns here.
-            let full = matches!(queue.try_submit(nop), Err(Error::RingFull));
-            assert_eq!(full, model == SubmissionModel::User, "{entries}");
-            value += u64::from(!full);
-            os(|fake| fake.gpu = true);
-        }
-        queue.wait_progress(value).unwrap();
-        assert_eq!(queue.stats().submissions, value);
-    }
-    drop(device);
-    os(|fake| fake.assert_clean());
-}
-
-#[test]
-fn a_ring_that_does_not_end_is_not_resized_and_goes_on() {
-    let device = device();
-    let fence = Fence::new(&device, 0).unwrap();
-    let mut queue = queue(&device);
-    queue.submit(|commands| commands.wait(&fence, 1)).unwrap();
-    assert!(matches!(queue.resize(256), Err(Error::Timeout)));
-    for wrong in [0, 64, 100, 129, 1 << 17, u32::MAX] {
-        assert!(matches!(queue.resize(wrong), Err(Error::BadArgument(_))), "{wrong}");
-    }
-    fence.signal(1).unwrap();
-    let value = queue.submit(nop).unwrap();
-    queue.wait_progress(value).unwrap();
-    queue.resize(256).unwrap();
-    let value = queue.submit(nop).unwrap();
-    queue.wait_progress(value).unwrap();
-    assert_eq!((value, queue.stats().submissions), (3, 3));
-    drop((queue, fence, device));
-    os(|fake| fake.assert_clean());
-}
-
-/// The calls of a resizing.
-fn calls_of_resizing(queue: &mut Queue) -> Vec<&'static str> {
-    let before = os(|fake| fake.calls.len());
-    queue.resize(256).unwrap();
-    os(|fake| fake.calls[before..].to_vec())
-}
-
-#[test]
-fn a_call_that_fails_while_a_ring_is_resized_leaves_the_queue_as_it_was_or_has_it_go_through_the_kernel() {
-    let device = device();
-    let names = calls_of_resizing(&mut queue(&device));
-    let (mut same, mut kernel) = (0, 0);
-    for (index, name) in names.iter().enumerate() {
-        // Thunks that release something may not fail.
-        if ["Destroy", "Unlock", "Free", "Evict"].iter().any(|word| name.contains(word)) {
-            continue;
-        }
-        let mut queue = queue(&device);
-        let value = queue.submit(nop).unwrap();
-        os(|fake| fake.fail = Some((fake.calls.len() + index + 1, STATUS_INSUFFICIENT_RESOURCES)));
-        let outcome = queue.resize(256);
-        os(|fake| fake.fail = None);
-        match (outcome, queue.submit(nop)) {
-            (Err(_), Ok(next)) => {
-                assert_eq!(next, value + 1, "{name}");
-                queue.wait_progress(next).unwrap();
-                queue.resize(256).unwrap();
-                same += 1;
-            }
-            (Ok(()), Ok(next)) => {
-                assert_eq!((next, queue.model(), *name), (value + 1, SubmissionModel::Kernel, "D3DKMTConnectDoorbell"));
-                queue.wait_progress(next).unwrap();
-                kernel += 1;
-            }
-            outcome => panic!("{name} failed: {outcome:?}"),
-        }
-    }
-    assert!(same > 3 && kernel == 1, "{same} calls left the queue as it was, {kernel} had it go through the kernel");
-    drop(device);
-    os(|fake| fake.assert_clean());
 }

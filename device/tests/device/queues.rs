@@ -1,5 +1,8 @@
 //! Descriptors, states, run lists, ring entries, and stopping queues with work in progress.
 
+mod descriptors;
+mod preempted;
+
 use crate::host::{Host, Space, TestQueue, encode, ram, vram};
 use campanile_hw::event::{Event, EventKind, FaultKind};
 use campanile_hw::packet::{Copy, Fill, Nop, Packet, Timestamp, Wait};
@@ -30,88 +33,6 @@ fn one_queue() -> (Host, Space, TestQueue) {
 const PRIVILEGED: u32 = QueueFlags::new().with_privileged(true).into_bits();
 const KERNEL: u32 = QueueFlags::new().with_privileged(true).with_physical_ring(true).into_bits();
 
-/// Tries to map queue 7 with a changed descriptor.
-fn map_changed(change: impl FnOnce(&mut QueueDescriptor)) -> CommandStatus {
-    let mut host = Host::new();
-    let space = host.space();
-    let (_, mut descriptor) = host.prepare_queue(7, space);
-    change(&mut descriptor);
-    host.write_descriptor(7, &descriptor);
-    let status = host.try_command(Command::MapQueue, 7, 0, 0).0;
-    if status != CommandStatus::Done {
-        assert_eq!(host.try_command(Command::QueryQueue, 7, 0, 0).0, CommandStatus::BadQueue, "state unchanged");
-    }
-    status
-}
-
-#[test]
-fn descriptors_that_break_a_rule_are_refused() {
-    type Change = fn(&mut QueueDescriptor);
-    let changes: [(&str, Change); 26] = [
-        ("ring not aligned", |descriptor| descriptor.ring += 8),
-        ("ring beyond 48 bits", |descriptor| descriptor.ring = 1 << 48),
-        ("ring wraps", |descriptor| descriptor.ring = u64::MAX - 4095),
-        ("control not aligned", |descriptor| descriptor.control += 64),
-        ("control beyond 48 bits", |descriptor| descriptor.control = 1 << 48),
-        ("no root", |descriptor| descriptor.root = 0),
-        ("root not aligned", |descriptor| descriptor.root += 8),
-        ("root with reserved bits", |descriptor| descriptor.root |= 1 << 53),
-        ("root outside VRAM", |descriptor| descriptor.root = crate::host::VRAM_SIZE),
-        ("one entry", |descriptor| descriptor.ring_entries = 1),
-        ("no entries", |descriptor| descriptor.ring_entries = 0),
-        ("not a power of two", |descriptor| descriptor.ring_entries = 48),
-        ("too many entries", |descriptor| descriptor.ring_entries = 131_072),
-        ("reserved flag", |descriptor| descriptor.flags = 16),
-        ("physical ring of a queue that is not privileged", |descriptor| {
-            (descriptor.ring, descriptor.control) = (0x10_0000, 0x10_1000);
-            descriptor.flags = QueueFlags::new().with_physical_ring(true).into_bits();
-        }),
-        ("no such node", |descriptor| descriptor.node = 3),
-        ("user queue on the paging node", |descriptor| descriptor.node = NODE_PAGING),
-        ("no such band", |descriptor| descriptor.rank = 4),
-        ("no such band at all", |descriptor| descriptor.rank = u32::MAX),
-        ("progress not aligned", |descriptor| descriptor.progress_current = VA + 4),
-        ("progress beyond 48 bits", |descriptor| descriptor.progress_current = 1 << 48),
-        ("monitored without native", |descriptor| {
-            (descriptor.progress_current, descriptor.progress_monitored) = (VA, VA + 8);
-        }),
-        ("monitored not aligned", |descriptor| {
-            (descriptor.progress_current, descriptor.progress_monitored, descriptor.flags) = (VA, VA + 9, 4);
-        }),
-        ("virtual ring without a root", |descriptor| (descriptor.root, descriptor.flags) = (0, PRIVILEGED)),
-        ("physical ring outside VRAM", |descriptor| {
-            (descriptor.ring, descriptor.flags) = (crate::host::VRAM_SIZE, KERNEL);
-        }),
-        ("progress without a root", |descriptor| {
-            (descriptor.ring, descriptor.control, descriptor.root) = (0x10_0000, 0x10_1000, 0);
-            (descriptor.flags, descriptor.progress_current) = (KERNEL, VA);
-        }),
-    ];
-    for (what, change) in changes {
-        assert_eq!(map_changed(change), CommandStatus::BadDescriptor, "{what}");
-    }
-}
-
-#[test]
-fn a_byte_that_the_descriptor_does_not_name_is_zero() {
-    let named = |byte: usize| {
-        QueueDescriptor::FIELDS.iter().any(|field| (field.offset..field.offset + field.size).contains(&byte))
-    };
-    let unnamed: Vec<usize> = (0..QueueDescriptor::SIZE).filter(|byte| !named(*byte)).collect();
-    assert_eq!(unnamed.len(), 4 + 4 + 4);
-    let mut host = Host::new();
-    let space = host.space();
-    let (_, descriptor) = host.prepare_queue(7, space);
-    for byte in unnamed {
-        let mut bytes = descriptor.to_bytes();
-        bytes[byte] = 0x40;
-        host.write(vram(7 * QueueDescriptor::SIZE as u64), &bytes);
-        assert_eq!(host.try_command(Command::MapQueue, 7, 0, 0).0, CommandStatus::BadDescriptor, "byte {byte:#x}");
-    }
-    host.write_descriptor(7, &descriptor);
-    host.command(Command::MapQueue, 7, 0, 0);
-}
-
 #[test]
 fn a_faulted_queue_that_is_suspended_says_so_and_stays_faulted() {
     let (mut host, _, queue) = one_queue();
@@ -123,26 +44,6 @@ fn a_faulted_queue_that_is_suspended_says_so_and_stays_faulted() {
     assert_eq!((events.len(), events[0].kind, events[0].data0), (1, EventKind::Suspended as u8, 77));
     assert_eq!(host.state(&queue), 5);
     assert_eq!(host.try_command(Command::ResumeQueue, 0, 0, 0).0, CommandStatus::BadState);
-}
-
-#[test]
-fn legal_descriptors_at_the_limits_are_accepted() {
-    type Change = fn(&mut QueueDescriptor);
-    let changes: [(&str, Change); 5] = [
-        ("unchanged", |_| ()),
-        ("smallest ring", |descriptor| descriptor.ring_entries = 2),
-        ("largest ring", |descriptor| descriptor.ring_entries = 65_536),
-        ("realtime", |descriptor| descriptor.rank = 3),
-        ("largest quantum", |descriptor| descriptor.quantum = u32::MAX),
-    ];
-    for (what, change) in changes {
-        assert_eq!(map_changed(change), CommandStatus::Done, "{what}");
-    }
-}
-
-#[test]
-fn a_control_page_that_does_not_translate_refuses_the_queue() {
-    assert_eq!(map_changed(|descriptor| descriptor.control = VA), CommandStatus::PageFault);
 }
 
 #[test]
@@ -513,92 +414,6 @@ fn discarding_an_idle_queue_moves_its_read_pointer() {
     host.write_packets(&mut queue, &[]);
     assert_eq!(host.command(Command::DiscardQueue, 0, 0, 0), 2);
     assert_eq!(host.read_pointer(&queue), 2);
-}
-
-/// Cookie and offset of the only preemption among the new events.
-fn preempted(host: &mut Host) -> (u64, u64) {
-    let events = host.events();
-    let kind = EventKind::Preempted as u8;
-    let found: Vec<_> = events.iter().filter(|event| event.kind == kind).collect();
-    let [event] = found.as_slice() else { panic!("expected one preemption, got {events:?}") };
-    (event.data0, event.data1)
-}
-
-#[test]
-fn a_preempted_queue_drops_what_it_has_not_started_and_gives_up_its_buffer_at_a_wait() {
-    let (mut host, space, mut queue) = one_queue();
-    host.submit(&mut queue, &[fill(VA, 1), wait(1), fill(VA, 2)]);
-    for value in 3..6 {
-        host.write_packets(&mut queue, &[fill(VA, value)]);
-    }
-    host.command(Command::PreemptQueue, 0, 77, 0);
-    let before_wait = encode(&[fill(VA, 1)]).len() as u64;
-    assert_eq!(preempted(&mut host), (77, before_wait));
-    assert_eq!((host.state(&queue), host.read_pointer(&queue), host.get(reg::COUNT_RETIRED, 8)), (0, 4, 0));
-    // Nobody waits any more, and the queue takes new entries: the rest of the buffer, for one.
-    host.write64(host.locate(space, FENCE), 1);
-    host.command(Command::RescanWaits, 0, 0, 0);
-    host.run();
-    assert_eq!(host.read64(host.locate(space, VA)), 1);
-    host.submit(&mut queue, &[wait(1), fill(VA, 2)]);
-    assert_eq!((host.read64(host.locate(space, VA)), host.get(reg::COUNT_RETIRED, 8)), (2, 1));
-}
-
-#[test]
-fn a_preemption_lets_the_buffer_in_progress_run_to_its_end() {
-    let (mut host, space, mut queue) = mid_copy();
-    host.write_packets(&mut queue, &[fill(VA, 7)]);
-    host.command(Command::PreemptQueue, 0, 5, 0);
-    assert!(host.events().is_empty(), "the buffer still runs");
-    assert_eq!(host.try_command(Command::PreemptQueue, 0, 6, 0).0, CommandStatus::BadState, "once at a time");
-    // What is written afterwards runs after the preemption.
-    host.write_packets(&mut queue, &[fill(VA + (2 << 20), 8)]);
-    host.run();
-    assert_eq!(preempted(&mut host), (5, 0));
-    assert_eq!(progress_of_copy(&host, space), 6);
-    assert_eq!(host.get(reg::COUNT_RETIRED, 8), 1);
-    host.ring(&queue);
-    host.run();
-    assert_eq!(host.read64(host.locate(space, VA + (2 << 20))), 8);
-    assert_eq!((host.read64(host.locate(space, VA)), host.state(&queue)), (0x5555_5555, 0), "7 was dropped");
-}
-
-#[test]
-fn a_queue_that_comes_to_a_wait_while_it_is_preempted_stops_there() {
-    let (mut host, space, mut queue) = one_queue();
-    let copy = Copy {
-        source: VA,
-        destination: VA + (3 << 20),
-        row_bytes: 2 << 20,
-        rows: 1,
-        source_pitch: 0,
-        destination_pitch: 0,
-    };
-    let packets = [Packet::Copy(copy), wait(1), fill(VA, 2)];
-    host.write_packets(&mut queue, &packets);
-    host.ring(&queue);
-    assert!(host.gpu.step());
-    host.command(Command::PreemptQueue, 0, 1, 0);
-    host.run();
-    assert_eq!(preempted(&mut host), (1, encode(&packets[..1]).len() as u64));
-    assert_eq!(host.read64(host.locate(space, VA)), 0);
-}
-
-#[test]
-fn an_idle_queue_is_preempted_at_once_and_a_stopped_one_not_at_all() {
-    let (mut host, _, mut queue) = one_queue();
-    host.command(Command::PreemptQueue, 0, 9, 0);
-    assert_eq!(preempted(&mut host), (9, 0));
-    host.write_packets(&mut queue, &[]);
-    host.command(Command::PreemptQueue, 0, 10, 0);
-    assert_eq!(preempted(&mut host), (10, 0));
-    assert_eq!((host.read_pointer(&queue), host.get(reg::COUNT_RETIRED, 8)), (1, 0));
-    host.command(Command::SuspendQueue, 0, 0, 0);
-    assert_eq!(host.try_command(Command::PreemptQueue, 0, 0, 0).0, CommandStatus::BadState);
-    host.command(Command::ResumeQueue, 0, 0, 0);
-    host.set_write_pointer(&queue, 1 << 40);
-    assert_eq!(host.try_command(Command::PreemptQueue, 0, 0, 0).0, CommandStatus::BadState);
-    assert_eq!(host.state(&queue), 5, "a write pointer that cannot be true faults the queue");
 }
 
 /// Order in which queues ran, by timestamps they wrote.
