@@ -296,6 +296,8 @@ impl MachineServer {
         for arrival in self.listener.close().filter_map(|socket| arrived(socket, observer)) {
             refuse(&arrival.channel, arrival.pid, Refusal::Stopping, observer);
         }
+        // Every call of every program has been answered with the end since the stop was set, so that no program mistakes what fences and memory hold from now on for work that was done.
+        seats.served.leave_memory_to_all(|| machine.leave_memory());
         // Who has not been admitted has nothing of the machine, and may be one that the host has others wait for.
         seats.heard.wait_for_all(Some(ANSWER_LIMIT));
         seats.served.wait_for_all(None);
