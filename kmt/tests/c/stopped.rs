@@ -36,9 +36,9 @@ fn a_program_that_is_stopped_with_what_another_needs_is_killed() {
 }
 
 /// A program that has memory of the GPU locked, which is not wanted resident.
-pub(crate) fn hold(holds: &Program, served: &Served) -> Child {
+pub(crate) fn hold(holds: &Program, served: &Served, arguments: &[&str]) -> Child {
     let mut command = clean(holds);
-    command.env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(arguments).env("CAMPANILE_MACHINE", &served.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("a start");
     let mut said = [0; 5];
     child.stdout.as_mut().expect("piped").read_exact(&mut said).expect("a line");
@@ -46,21 +46,29 @@ pub(crate) fn hold(holds: &Program, served: &Served) -> Child {
     child
 }
 
+/// A program that takes all memory of the GPU that it can get.
+pub(crate) fn fill(holds: &Program, served: &Served) -> Child {
+    let mut command = clean(holds);
+    command.arg("fill").env("CAMPANILE_MACHINE", &served.socket).stdout(Stdio::piped()).spawn().expect("a start")
+}
+
+/// A machine whose GPU has little memory.
+pub(crate) fn small(name: &str) -> Served {
+    let small: VariantOptions = "vram=64M".parse().expect("a variant");
+    let options = SystemOptions { variant: small.in_use().0, ..SystemOptions::default() };
+    Served::with(name, PROGRAMS, &options)
+}
+
 /// Memory that a program has locked moves for another one: nothing of it is lost. A program that is stopped then is waited for by the one that needs its place, and by nobody else.
 #[test]
 fn a_program_that_is_stopped_with_locked_memory_holds_up_the_one_that_needs_it_and_nobody_else() {
     let (Some(holds), Some(program)) = (program("kmt/tests/c/holds.c"), program(SUBMISSIONS)) else { return };
-    let small: VariantOptions = "vram=64M".parse().expect("a variant");
-    let options = SystemOptions { variant: small.in_use().0, ..SystemOptions::default() };
-    let served = Served::with("holds", PROGRAMS, &options);
-    let fill = || {
-        let mut command = clean(&holds);
-        command.arg("fill").env("CAMPANILE_MACHINE", &served.socket).stdout(Stdio::piped()).spawn().expect("a start")
-    };
+    let served = small("holds");
+    let fill = || fill(&holds, &served);
     let evicted =
         |served: &Served| served.system.machine().residency(served.system.luid()).expect("an adapter").evicted;
     let said = |child: Child| text(&child.wait_with_output().expect("an end").stdout);
-    let holder = hold(&holds, &served);
+    let holder = hold(&holds, &served, &[]);
     let moved = evicted(&served);
     assert_eq!(said(fill()), "filled\n");
     assert!(evicted(&served) > moved, "its memory has moved");
@@ -68,7 +76,7 @@ fn a_program_that_is_stopped_with_locked_memory_holds_up_the_one_that_needs_it_a
     let left = |event: &Event| matches!(event, Event::Left { .. });
     until("both have left", || served.events().iter().filter(|event| left(event)).count() == 2);
     let before = served.holdings();
-    let mut holder = hold(&holds, &served);
+    let mut holder = hold(&holds, &served, &[]);
     // SAFETY: a signal to a child that was not waited for yet.
     assert_eq!(unsafe { libc::kill(holder.id() as i32, libc::SIGSTOP) }, 0);
     let mut filling = fill();
@@ -93,7 +101,7 @@ fn programs_that_are_stopped_with_locked_memory_are_killed_when_the_adapter_ente
     let (Some(holds), Some(program)) = (program("kmt/tests/c/holds.c"), program(SUBMISSIONS)) else { return };
     let served = Served::new("d3", PROGRAMS);
     let before = served.holdings();
-    let holders: Vec<Child> = (0..2).map(|_| hold(&holds, &served)).collect();
+    let holders: Vec<Child> = (0..2).map(|_| hold(&holds, &served, &[])).collect();
     for holder in &holders {
         // SAFETY: a signal to a child that was not waited for yet.
         assert_eq!(unsafe { libc::kill(holder.id() as i32, libc::SIGSTOP) }, 0);
