@@ -118,3 +118,43 @@ fn programs_that_are_stopped_with_locked_memory_are_killed_when_the_adapter_ente
     assert_eq!(text(&output.stdout), "5 submissions by doorbell, 0 notified, every byte verified\n");
     until("nothing is left of them", || served.holdings() == before);
 }
+
+/// Sends a signal to a child that was not waited for yet.
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: takes numbers.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}
+
+/// Two programs take the only doorbell of the GPU from each other, and each is stopped anywhere in its calls and in the answers that the machine waits for, and goes on in time.
+#[test]
+fn programs_that_are_stopped_anywhere_and_go_on_lose_nothing() {
+    const STOPS: u64 = 60;
+    let Some(program) = program(SUBMISSIONS) else { return };
+    let one: VariantOptions = "doorbells=1".parse().expect("a variant");
+    let options = SystemOptions { variant: one.in_use().0, ..SystemOptions::default() };
+    let served = Served::with("goes-on", PROGRAMS, &options);
+    let before = served.holdings();
+    let start = || {
+        let mut command = clean(&program);
+        command.arg("4000").env("CAMPANILE_MACHINE", &served.socket);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
+    };
+    let mut children = [start(), start()];
+    let (mut seed, mut stops) = (24301u64, 0);
+    while stops < STOPS && children.iter_mut().all(|child| child.try_wait().expect("a child").is_none()) {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let child = &children[(seed >> 60) as usize % 2];
+        std::thread::sleep(std::time::Duration::from_micros(seed >> 50));
+        signal(child, libc::SIGSTOP);
+        std::thread::sleep(std::time::Duration::from_micros((seed >> 47) & 0xffff));
+        signal(child, libc::SIGCONT);
+        stops += 1;
+    }
+    assert!(stops > 4, "they were at work: {stops}");
+    for child in children {
+        let output = child.wait_with_output().expect("an end");
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(out, "4000 submissions by doorbell, 0 notified, every byte verified\n", "{}: {err}", output.status);
+    }
+    until("nothing is left of them", || served.holdings() == before);
+}
