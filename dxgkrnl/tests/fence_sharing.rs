@@ -9,8 +9,9 @@ mod user_mode;
 
 use std::sync::atomic::Ordering;
 
-use user_mode::Report;
+use dxgkrnl::MachineConfig;
 use user_mode::app::*;
+use user_mode::{DRIVER, Report};
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
@@ -134,6 +135,30 @@ fn a_process_that_exits_closes_its_handles_and_releases_only_its_waiters() {
     a.destroy_fence(made.hSyncObject).unwrap();
     assert_eq!(bench.world.take_calls(), ["CloseNativeFence", "DestroyNativeFence"]);
     bench.end();
+}
+
+/// The values of a process that ends become all ones, unless another one has them: also where all values lie in one file.
+#[test]
+fn a_process_that_exits_leaves_the_values_of_others_as_they_are_in_whatever_files() {
+    for isolated_memory in [true, false] {
+        let bench = bench_with(DRIVER, MachineConfig { isolated_memory, ..MachineConfig::default() });
+        let (a, b) = (App::new(&bench), App::new(&bench));
+        let shared = share(&a, &b).1;
+        let (own, other) = (b.try_fence(5).unwrap(), a.try_fence(7).unwrap());
+        let values = [shared.NativeFenceMapping, own.Info.NativeFenceMapping].map(|mapping| mapping.CurrentValueCpuVa);
+        as_gpu(values[0]).store(3, Ordering::SeqCst);
+        let queue = a.queue(&bench);
+        bench.world.report(&bench.bus, Report::Fault { queue: queue.system, address: 0xdead_0000 });
+        let of_lost = word(other.Info.NativeFenceMapping.CurrentValueCpuVa);
+        eventually("the values of a lost device are all ones", || of_lost.load(Ordering::SeqCst) == u64::MAX);
+        a.process.exit();
+        assert_eq!(values.map(|value| word(value).load(Ordering::SeqCst)), [3, 5], "isolated: {isolated_memory}");
+        // Whoever gets the memory of the process that has ended has it alone.
+        let later = b.try_fence(9).unwrap();
+        assert_eq!(word(later.Info.NativeFenceMapping.CurrentValueCpuVa).load(Ordering::SeqCst), 9);
+        assert_eq!(values.map(|value| word(value).load(Ordering::SeqCst)), [3, 5], "isolated: {isolated_memory}");
+        bench.end();
+    }
 }
 
 #[test]

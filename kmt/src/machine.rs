@@ -35,7 +35,7 @@ use testbed::setup::{
 };
 use wddm_ddi::status::*;
 
-use crate::fork;
+use crate::fork::{self, Caller};
 
 /// Environment variable that names the variant of the GPU.
 pub const VARIANT_VARIABLE: &str = "CAMPANILE_DEVICE_VARIANT";
@@ -60,9 +60,18 @@ static MACHINE: OnceLock<Result<Place, Refusal>> = OnceLock::new();
 
 /// Calls a thunk in the process of the machine; the closure calls it with arguments of the caller, and nothing else.
 pub(crate) fn call(name: &str, thunk: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
-    match fork::is_first_process() {
-        Ok(true) => {}
-        Ok(false) => return in_child(),
+    match fork::caller() {
+        Ok(Caller::First) => {}
+        Ok(Caller::Child) => {
+            return refuse_child(
+                "the machine stays with the process that called first; a child of fork has none until it calls exec",
+            );
+        }
+        Ok(Caller::Sharing) => {
+            return refuse_child(
+                "this process has the memory of another one (vfork, or clone with CLONE_VM), which is to call first; it has no machine of its own until it calls exec",
+            );
+        }
         Err(error) => return refuse(STATUS_NO_SUCH_DEVICE, &format_args!("no memory for a mark: {error}")).0,
     }
     let booted = match MACHINE.get_or_init(find) {
@@ -129,12 +138,12 @@ fn refuse(status: NTSTATUS, text: &dyn fmt::Display) -> Refusal {
     Refusal(status)
 }
 
-/// What a child of `fork` is answered: its copy of the machine has no threads, and whoever called stays the parent's.
+/// What a child is answered: a copy of the machine has no threads, and one that the child made in memory of its parent would lose them with the child.
 #[cold]
-fn in_child() -> NTSTATUS {
+fn refuse_child(why: &str) -> NTSTATUS {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
-        tell(&"the machine stays with the process that called first; a child of fork has none until it calls exec");
+        tell(&why);
     }
     STATUS_ACCESS_DENIED
 }

@@ -109,6 +109,11 @@ impl Ram {
         Some(Pages { ram: Arc::clone(self), owner: None, address, len })
     }
 
+    /// The machine is about to end: what owners give back stays in their files from now on, for a process that is asked for nothing any more may show it still.
+    pub fn keep_for_owners(&self) {
+        self.state.lock().owners.keep();
+    }
+
     /// The machine is at its end: what owners have stays in their files as it is, whatever the kernel and devices of this process store or free from now on. Memory of one file is not left.
     pub fn leave_to_owners(&self) {
         self.state.lock().owners.leave(self);

@@ -84,9 +84,17 @@ impl Channel {
     /// # Errors
     /// Nobody listens at the path, or this user may not connect.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let socket = socket()?;
-        connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(Self(socket))
+        let (socket, address) = (socket()?, SocketAddrUnix::new(path)?);
+        loop {
+            match connect(&socket, &address) {
+                // It waited for its place among those who want to connect.
+                Err(Errno::INTR) => {}
+                connected => {
+                    connected?;
+                    return Ok(Self(socket));
+                }
+            }
+        }
     }
 
     /// True if the process at the other end runs as the user of this one.
@@ -227,6 +235,40 @@ mod tests {
             assert!(matches!(&received, Received::Message(_, Some(_))) == (count == 1), "{received:?}");
             assert_eq!(socket_linger(&waits).unwrap(), None, "{count} descriptors");
         }
+    }
+
+    extern "C" fn interrupted(_: libc::c_int) {}
+
+    /// As a program has them that is profiled, or has timers: the host does not restart what waits.
+    #[test]
+    fn a_program_with_signals_connects_while_many_others_wait_to() {
+        let path = std::env::temp_dir().join(format!("campanile-interrupted-{}", std::process::id()));
+        let listener = socket().unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
+        let signal = libc::SIGRTMIN() + 7;
+        // SAFETY: a structure of numbers, of which zeros are a value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = (interrupted as extern "C" fn(libc::c_int)) as usize;
+        // SAFETY: a structure of this frame, with a function that lives on.
+        assert_eq!(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }, 0);
+        let mut waiting = Vec::with_capacity(2);
+        // The host lets one more wait than it was told.
+        waiting.extend((0..2).map(|_| Channel::connect(&path).unwrap()));
+        let (tell, told) = std::sync::mpsc::channel();
+        let connects = std::thread::spawn(move || {
+            // SAFETY: takes nothing.
+            tell.send(unsafe { libc::pthread_self() }).unwrap();
+            Channel::connect(&path).map(|channel| (channel, std::fs::remove_file(&path)))
+        });
+        let thread = told.recv().unwrap();
+        for _ in 0..50 {
+            // SAFETY: the thread is not joined before the last signal.
+            unsafe { libc::pthread_kill(thread, signal) };
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        rustix::net::accept(&listener).unwrap();
+        connects.join().unwrap().expect("it is connected").1.unwrap();
     }
 
     #[test]

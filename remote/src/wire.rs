@@ -84,10 +84,12 @@ pub enum Refusal {
     Descriptors = 9,
     /// The machine is about to end.
     Stopping = 10,
+    /// The process has no number where the machine is.
+    Namespace = 11,
 }
 
 impl Refusal {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Version,
         Self::Declarations,
         Self::Memory,
@@ -98,6 +100,7 @@ impl Refusal {
         Self::Threads,
         Self::Descriptors,
         Self::Stopping,
+        Self::Namespace,
     ];
 
     /// The reason, and what to do.
@@ -121,6 +124,9 @@ impl Refusal {
                 "the host gives the machine no more descriptors: end other programs of it, or start it with a higher limit (ulimit -Hn) or for fewer programs (--programs)"
             }
             Self::Stopping => "it is stopping: start another one with `campanile machine --socket PATH`",
+            Self::Namespace => {
+                "this process has no number in its PID namespace, as one outside of the machine's container: start the machine in this PID namespace or in one that this one is below"
+            }
         }
     }
 }

@@ -9,11 +9,17 @@ use wddm_ddi::types::LUID;
 use super::{Device, DriverId, Machine, Pnp, PnpError};
 
 impl Machine {
-    /// The machine is at its end: programs of other processes keep their memory as it is, whatever becomes of adapters and processes from now on. Nothing that a program asks for may be
-    /// answered any more but with the end. Where one file has memory of several programs, it is not kept.
+    /// The machine is about to end: what programs of other processes may show stays in their files, also what a move has left that they are not asked for any more. Nothing that a program asks
+    /// for may be answered any more but with the end.
+    pub fn keep_memory(&self) {
+        self.0.ram.keep_for_owners();
+        self.adapters().iter().flat_map(|adapter| adapter.links()).for_each(|link| link.resources.keep_for_owners());
+    }
+
+    /// The machine is at its end, its memory is [kept](Machine::keep_memory), and no program is asked for anything any more: their memory stays as it is, whatever becomes of adapters and processes
+    /// from now on. Where one file has memory of several programs, it is not left.
     pub fn leave_memory(&self) {
         self.0.ram.leave_to_owners();
-        self.adapters().iter().flat_map(|adapter| adapter.links()).for_each(|link| link.resources.leave_to_owners());
     }
 
     /// Stops an adapter: everything on it ends, then StopDevice. The device can be started again.

@@ -76,14 +76,14 @@ pub(super) struct BarOwners {
     windows: Vec<Weak<Window>>,
     /// The bus has one file for all pages, or all processes use the same ones.
     pub(super) one_file: bool,
-    /// The machine is at its end, and leaves what pages hold to the files of their owners.
-    pub(super) left: bool,
+    /// The machine is about to end: files keep what their owners give back.
+    pub(super) kept: bool,
 }
 
 impl BarOwners {
     /// Those of a BAR of `size` bytes of which all belongs to nobody.
     pub(super) fn new(size: u64) -> Self {
-        Self { ranges: BTreeMap::new(), files: HashMap::new(), size, windows: Vec::new(), one_file: false, left: false }
+        Self { ranges: BTreeMap::new(), files: HashMap::new(), size, windows: Vec::new(), one_file: false, kept: false }
     }
 
     /// The owner of a page, and the end of the pages from there on that are the same owner's.

@@ -91,7 +91,7 @@ impl View {
                 }
                 shown => shown?,
             }
-            if !owners.left {
+            if !owners.kept {
                 punch(&from, pages.start * PAGE_SIZE, (pages.end - pages.start) * PAGE_SIZE);
             }
             owners.set(pages, owner);
@@ -301,9 +301,9 @@ impl Resources {
         Ok(Self { function, views, mappings, contiguous })
     }
 
-    /// The machine is at its end: what pages of BARs hold stays in the files of their owners.
-    pub(crate) fn leave_to_owners(&self) {
-        self.views.iter().for_each(|view| lock(&view.owners).left = true);
+    /// The machine is about to end: what pages of BARs hold stays in the files of their owners.
+    pub(crate) fn keep_for_owners(&self) {
+        self.views.iter().for_each(|view| lock(&view.owners).kept = true);
     }
 
     /// The function.

@@ -246,9 +246,10 @@ impl VidMm {
         self.go_on(hold);
     }
 
-    /// Asks processes to wait with their stores, without the memory lock; false if they cannot, or nobody has it locked any more.
+    /// Asks processes to wait with their stores, without the memory lock; false if this one cannot, or nobody has it locked any more. Another one that refuses is ended: it would have its place for
+    /// good, and keep the adapter from leaving D0.
     fn freeze(&self, hold: &mut Hold) -> bool {
-        let frozen: std::io::Result<Vec<Frozen>> = hold.mappings.iter().map(|mapping| mapping.freeze()).collect();
+        let frozen: std::io::Result<Vec<Frozen>> = hold.mappings.iter().map(|mapping| mapping.must_freeze()).collect();
         let Ok(frozen) = frozen else { return false };
         hold.frozen = frozen;
         lock(&self.memory).note_frozen(hold)

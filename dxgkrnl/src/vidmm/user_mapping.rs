@@ -201,6 +201,15 @@ impl UserMapping {
         Ok(Frozen { user: Arc::clone(&self.user), start: self.base })
     }
 
+    /// As [`UserMapping::freeze`], for what moves because others need it: a process that refuses is ended.
+    ///
+    /// # Errors
+    /// As [`UserMapping::must`].
+    pub(crate) fn must_freeze(&self) -> io::Result<Frozen> {
+        self.must(|mapping| mapping.user.freeze(mapping.whole()))?;
+        Ok(Frozen { user: Arc::clone(&self.user), start: self.base })
+    }
+
     /// Ends what [`UserMapping::freeze`] began, with the range showing what it did.
     ///
     /// # Errors

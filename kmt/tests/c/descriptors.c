@@ -88,6 +88,8 @@ int main(void)
     check(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "no sockets");
     other = fork();
     check(other >= 0, "no process");
+    /* Each sees the end of the other one. */
+    close(ends[other == 0 ? 0 : 1]);
     if (other == 0) {
         other_process(ends[1]);
         return EXIT_SUCCESS;

@@ -1,12 +1,15 @@
 /*
  * A program that has memory of the GPU locked and does not want it resident, so that it moves when somebody else needs the place. It writes a pattern, says so, and sees after a line
- * of input that the pattern is still there. With the argument "fill" it makes allocations of the GPU's memory resident until there is no place any more, and says so.
+ * of input that the pattern is still there. With the argument "filter" it refuses itself all changes of what it has mapped before it says so. With the argument "fill" it makes allocations of the GPU's memory resident until there is no place any more, and says so.
  */
+#define _GNU_SOURCE
 #include <campanile_gpu.h>
 #include <campanile_kmt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "filter.h"
 
 enum { SIZE = 1 << 20, MOST = 1 << 12 };
 
@@ -86,6 +89,8 @@ int main(int count, char **arguments)
     evict.AllocationList = &allocation;
     check(NT_SUCCESS(D3DKMTEvict(&evict)), "it is wanted resident");
     puts("held");
+    if (count > 1 && strcmp(arguments[1], "filter") == 0)
+        refuse_changes_of_memory();
     fflush(stdout);
     getchar();
     for (uint64_t at = 0; at < SIZE / 8; at++)

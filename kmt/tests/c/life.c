@@ -1,8 +1,10 @@
 /* What a process may do beside calling thunks: start threads, fork, end. */
+#define _GNU_SOURCE
 #include <campanile_kmt.h>
 #include <assert.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +101,47 @@ static int forks(void)
     in_child("child after");
     printf("parent: %08x\n", (unsigned)count(&adapters));
     return 0;
+}
+
+/* ---- children that have the memory of their parent ---- */
+
+static NTSTATUS of_child;
+
+static int calls(void *unused)
+{
+    UINT adapters;
+
+    (void)unused;
+    of_child = count(&adapters);
+    _exit(0);
+}
+
+static int calls_in_a_child(int flags)
+{
+    static _Alignas(16) char stack[1 << 20];
+    UINT adapters;
+    pid_t child;
+
+    /* A parent whose machine has ended with the child waits for it. */
+    alarm(60);
+    child = clone(calls, stack + sizeof(stack), flags | CLONE_VM | SIGCHLD, NULL);
+    if (child < 0 || waitpid(child, NULL, 0) != child)
+        return 1;
+    printf("child: %08x, parent: %08x, ", (unsigned)of_child, (unsigned)count(&adapters));
+    printf("again: %08x\n", (unsigned)count(&adapters));
+    return 0;
+}
+
+/* The child of a child that has memory of its own. */
+static int calls_in_a_grandchild(void)
+{
+    pid_t child = fork();
+    int status = -1;
+
+    if (child == 0)
+        exit(calls_in_a_child(CLONE_VFORK));
+    waitpid(child, &status, 0);
+    return status;
 }
 
 /* ---- exit ---- */
@@ -204,6 +247,12 @@ int main(int count, char **arguments)
         return threads();
     if (!strcmp(part, "fork"))
         return forks();
+    if (!strcmp(part, "vfork"))
+        return calls_in_a_child(CLONE_VFORK);
+    if (!strcmp(part, "clone"))
+        return calls_in_a_child(0);
+    if (!strcmp(part, "grandchild"))
+        return calls_in_a_grandchild();
     if (!strcmp(part, "exit"))
         return leave();
     if (!strcmp(part, "signals"))

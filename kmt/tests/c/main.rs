@@ -10,6 +10,7 @@ mod keeps;
 mod kernel;
 mod kit;
 mod leader;
+mod namespaces;
 mod programs;
 mod refuses;
 mod removed;

@@ -5,9 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use testbed::programs::PROGRAMS;
 use testbed::setup::{LIMIT_VARIABLE, TDR_VARIABLE};
 
 use crate::compiler::{Language, Program, compile_file, library, root};
+use crate::served::Served;
 
 /// A program of a file of the repository, linked with the library as users link it.
 pub(crate) fn program(file: &str) -> Option<Program> {
@@ -176,9 +178,11 @@ fn a_call_into_the_driver_that_loops_is_named_and_the_program_goes_on() {
     assert!(told.contains("D3DKMTEnumAdapters3: status 0xc000000e"), "{told}");
 }
 
+const LIFE: &str = "kmt/tests/c/life.c";
+
 /// Runs a part of `life.c`.
 fn life(part: &str) -> Option<Output> {
-    let program = program("kmt/tests/c/life.c")?;
+    let program = program(LIFE)?;
     Some(clean(&program).arg(part).output().expect("a start"))
 }
 
@@ -201,6 +205,25 @@ fn a_child_of_fork_is_refused_by_name_and_one_before_the_first_call_is_not() {
     );
 }
 
+/// The threads and the connection of a machine are of one process, and end with it, although the other one has the memory that they are in.
+#[test]
+fn a_child_that_has_the_memory_of_its_parent_is_refused_by_name_and_the_parent_is_not() {
+    let Some(program) = program(LIFE) else { return };
+    let served = Served::new("vfork", PROGRAMS);
+    for part in ["vfork", "clone", "grandchild"] {
+        for socket in [None, Some(&served.socket)] {
+            let mut command = clean(&program);
+            command.arg(part).envs(socket.map(|path| ("CAMPANILE_MACHINE", path)));
+            let output = command.output().expect("a start");
+            let (out, told) = (text(&output.stdout), text(&output.stderr));
+            assert!(output.status.success(), "{part}, {socket:?}: {}: {out}{told}", output.status);
+            assert_eq!(out, "child: c0000022, parent: 00000000, again: 00000000\n", "{part}, {socket:?}: {told}");
+            let why = "campanile_kmt: this process has the memory of another one (vfork, or clone with CLONE_VM)";
+            assert_eq!(told.matches(why).count(), 1, "{told}");
+        }
+    }
+}
+
 #[test]
 fn a_process_ends_with_its_own_code_whatever_it_leaves_behind() {
     let Some(output) = life("exit") else { return };
@@ -217,7 +240,7 @@ fn signals_of_the_process_go_to_its_own_threads() {
 
 #[test]
 fn a_library_that_was_closed_stays() {
-    let Some(program) = program("kmt/tests/c/life.c") else { return };
+    let Some(program) = program(LIFE) else { return };
     let library = library().join("libcampanile_kmt.so");
     let output = clean(&program).arg("dlclose").arg(library).output().expect("a start");
     assert_eq!(fine(&output), "opened, called, closed, called: 00000000\n");

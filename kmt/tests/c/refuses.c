@@ -7,14 +7,13 @@
 #include <campanile_gpu.h>
 #include <campanile_kmt.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "filter.h"
 
 enum { MSEAL = 462 };
 
@@ -34,23 +33,6 @@ static void seal(volatile void *doorbell)
         puts("not sealed");
         exit(EXIT_SUCCESS);
     }
-}
-
-static void filter(void)
-{
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 3, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_munmap, 2, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mremap, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
-
-    assert(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    assert(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0);
 }
 
 static void limit(void)
@@ -74,7 +56,7 @@ static void refuse(volatile void *doorbell)
     if (strcmp(way, "seal") == 0)
         seal(doorbell);
     else if (strcmp(way, "filter") == 0)
-        filter();
+        refuse_changes_of_memory();
     else if (strcmp(way, "limit") == 0)
         limit();
     else

@@ -133,6 +133,49 @@ fn a_sync_file_and_a_kernel_handle_are_sent_to_another_process_which_signals_the
     assert_eq!(out, "a sync file and a kernel handle went to another process, which signalled their fences\n");
 }
 
+/// The owner of a fence that another process has by a sync file and by a kernel handle is killed anywhere on the way there; and so is the other one.
+#[test]
+fn programs_that_are_killed_while_they_pass_fences_on_leave_nothing() {
+    let Some(program) = program("kmt/tests/c/descriptors.c") else { return };
+    let served = Served::new("passing", PROGRAMS);
+    let start = || {
+        let mut command = clean(&program);
+        command.env("CAMPANILE_MACHINE", &served.socket).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("a start")
+    };
+    let began = std::time::Instant::now();
+    assert!(start().wait().expect("an end").success());
+    let took = began.elapsed();
+    let count = |is: fn(&Event) -> bool| served.events().iter().filter(|event| is(event)).count();
+    let all_have_left = || {
+        let came = count(|event| matches!(event, Event::Connected { .. }));
+        count(|event| matches!(event, Event::Left { .. } | Event::Ended { .. })) == came
+    };
+    until("both have left", all_have_left);
+    let before = served.holdings();
+    for part in 1..40 {
+        let mut owner = start();
+        std::thread::sleep(took * part / 40);
+        owner.kill().expect("it is not waited for yet");
+        owner.wait().expect("an end");
+    }
+    until("all have left", all_have_left);
+    until("nothing is left", || served.holdings() == before);
+    assert!(start().wait().expect("an end").success());
+}
+
+#[test]
+fn a_program_whose_signals_interrupt_whatever_waits_is_served_and_serves_itself() {
+    let Some(program) = program("kmt/tests/c/interrupted.c") else { return };
+    let served = Served::new("interrupted", PROGRAMS);
+    for socket in [None, Some(&served.socket)] {
+        let mut command = clean(&program);
+        let output = command.arg("500").envs(socket.map(|path| ("CAMPANILE_MACHINE", path))).output().expect("a start");
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(out, "500 submissions by doorbell, 0 notified, every byte verified\n", "{}: {err}", output.status);
+    }
+}
+
 #[test]
 fn a_program_asks_about_another_one_by_the_number_that_the_host_gave_it() {
     let Some(program) = program("kmt/tests/c/beside.c") else { return };

@@ -112,7 +112,7 @@ fn end(child: Child, threads: &[libc::pid_t]) {
 fn a_machine_stops_in_time_beside_programs_that_are_traced_and_stopped() {
     let Some(holds) = program("kmt/tests/c/holds.c") else { return };
     let mut served = Served::new("traced", PROGRAMS);
-    let killed = hold(&holds, &served);
+    let killed = hold(&holds, &served, &[]);
     let threads = trace(&killed);
     assert!(threads.len() > 1, "one hears the machine");
     let (machine, luid) = (served.system.machine().clone(), served.system.luid());
@@ -120,7 +120,7 @@ fn a_machine_stops_in_time_beside_programs_that_are_traced_and_stopped() {
     let ended = |event: &Event| matches!(event, Event::Ended { why: Fault::Silent, end: End::Killed, .. });
     until("the machine says why", || served.events().iter().any(ended));
     machine.power_up(luid).expect("D0");
-    let mut traced = hold(&holds, &served);
+    let mut traced = hold(&holds, &served, &[]);
     let threads_of_traced = trace(&traced);
     let (tell, told) = mpsc::channel();
     let stopping = std::thread::spawn(move || {

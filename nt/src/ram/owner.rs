@@ -45,6 +45,8 @@ struct Owned {
 pub(super) struct Owners {
     owned: BTreeMap<u64, Owned>,
     next: u64,
+    /// The machine is about to end: files keep what their owners give back.
+    kept: bool,
     /// The machine is at its end, and leaves the files to those who have them.
     left: bool,
 }
@@ -154,7 +156,7 @@ impl Drop for Owner {
         let mut state = self.ram.state.lock();
         let State { free, owners, .. } = &mut *state;
         if let Some(mut owned) = owners.owned.remove(&self.id) {
-            owned.give_back_unused(&self.ram, free, owners.left);
+            owned.give_back_unused(&self.ram, free, owners.kept);
         }
     }
 }
@@ -178,9 +180,9 @@ impl OwnFile {
     }
 
     /// Has memory that the owner gives back show the kernel's file. The contents of a sealed file stay until the file is gone.
-    fn hide(&self, ram: &Ram, address: u64, len: u64, left: bool) -> io::Result<()> {
+    fn hide(&self, ram: &Ram, address: u64, len: u64, kept: bool) -> io::Result<()> {
         ram.mapping.replace(address, len, &ram.kernel)?;
-        if !left {
+        if !kept {
             punch(&self.file, address, len);
         }
         Ok(())
@@ -189,11 +191,11 @@ impl OwnFile {
 
 impl Owned {
     /// Gives extents without pages back. One that cannot be hidden stays.
-    fn give_back_unused(&mut self, ram: &Ram, to: &mut RangeAllocator, left: bool) {
+    fn give_back_unused(&mut self, ram: &Ram, to: &mut RangeAllocator, kept: bool) {
         let Self { own, free, extents } = self;
         extents.retain(|&address, &mut len| {
             let unused = free.allocate_at(address, len);
-            let gone = unused && own.hide(ram, address, len, left).is_ok();
+            let gone = unused && own.hide(ram, address, len, kept).is_ok();
             if gone {
                 to.release(address, len);
             } else if unused {
@@ -211,12 +213,18 @@ impl Owners {
 
     /// Has every owner give back what it does not use.
     pub(super) fn give_back_unused(&mut self, ram: &Ram, to: &mut RangeAllocator) {
-        let Self { owned, left, .. } = self;
-        owned.values_mut().for_each(|owned| owned.give_back_unused(ram, to, *left));
+        let Self { owned, kept, .. } = self;
+        owned.values_mut().for_each(|owned| owned.give_back_unused(ram, to, *kept));
+    }
+
+    /// From now on the files of all of them keep what is given back.
+    pub(super) fn keep(&mut self) {
+        self.kept = true;
     }
 
     /// From now on the files of all of them stay as they are, as far as the machine goes. Those that are read come first: they say what is there in the others.
     pub(super) fn leave(&mut self, ram: &Ram) {
+        self.keep();
         if std::mem::replace(&mut self.left, true) {
             return;
         }

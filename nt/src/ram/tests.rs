@@ -159,6 +159,21 @@ fn a_page_is_shown_a_second_time_whoever_has_it() {
     }
 }
 
+/// A process that is asked for nothing any more shows the place that memory had before a move which has ended without it.
+#[test]
+fn what_owners_give_back_stays_in_their_files_once_the_machine_is_about_to_end() {
+    let ram = Ram::new(SIZE).unwrap();
+    let (owner, other) = (Owner::process(&ram).unwrap(), Owner::process(&ram).unwrap());
+    let pages = owner.allocate(PAGE_SIZE, PAGE_SIZE).unwrap();
+    store(&pages, 7);
+    let (file, run) = (pages.file().unwrap().try_clone().unwrap(), run(&pages, 7));
+    ram.keep_for_owners();
+    drop((pages, owner));
+    let all = other.allocate(SIZE - PAGE_SIZE, PAGE_SIZE).expect("memory is given to others still");
+    store(&all, 9);
+    assert_eq!(contents(&file), [run]);
+}
+
 /// Stores and frees of the kernel are not seen, and what it stored before is.
 #[test]
 fn a_machine_at_its_end_leaves_owners_what_they_have() {

@@ -89,6 +89,19 @@ impl PrivateListener {
         Ok(Self { listener: bound?, path: BoundPath { path: path.to_path_buf(), file: file_at(path) } })
     }
 
+    /// Checks that the processes of this host are found by the numbers that the host gives them here.
+    ///
+    /// # Errors
+    /// /proc is not there, or of another PID namespace.
+    pub(super) fn check_processes(path: &Path) -> Result<(), BindError> {
+        let this = fs::read_link("/proc/self").ok().and_then(|link| link.to_str()?.parse().ok());
+        if this == Some(std::process::id()) {
+            return Ok(());
+        }
+        let why = "/proc is not there, or of another PID namespace, and programs would not be found in it: mount that of this one (unshare --mount-proc)";
+        Err(BindError { path: path.to_path_buf(), error: io::Error::other(why) })
+    }
+
     /// Lets nobody connect any more, and takes all those who have and were not taken yet.
     pub(super) fn close(&self) -> impl Iterator<Item = OwnedFd> {
         // Whoever connects from now on finds nobody who listens. It cannot fail: this is a socket.

@@ -234,8 +234,9 @@ impl MachineServer {
     /// Listens at a path, for programs of this user only. A socket that somebody left there, and at which nobody listens, is replaced.
     ///
     /// # Errors
-    /// Somebody listens at the path, something else is there, or it cannot be made.
+    /// Somebody listens at the path, something else is there, or it cannot be made; or the host does not show the processes of this PID namespace.
     pub fn bind(path: &Path, programs: usize, stop: Stop) -> Result<Self, BindError> {
+        PrivateListener::check_processes(path)?;
         let listener = PrivateListener::bind_with(path, channel::socket)?;
         Ok(Self { listener, stop, programs, pids: Pids::default() })
     }
@@ -296,6 +297,8 @@ impl MachineServer {
         for arrival in self.listener.close().filter_map(|socket| arrived(socket, observer)) {
             refuse(&arrival.channel, arrival.pid, Refusal::Stopping, observer);
         }
+        // Every call of every program has been answered with the end since the stop was set, so that no program mistakes what fences and memory hold from now on for work that was done.
+        seats.served.leave_memory_to_all(|| machine.leave_memory());
         // Who has not been admitted has nothing of the machine, and may be one that the host has others wait for.
         seats.heard.wait_for_all(Some(ANSWER_LIMIT));
         seats.served.wait_for_all(None);
@@ -359,8 +362,8 @@ fn arrived(socket: OwnedFd, observer: &Observer) -> Option<Arrival> {
         return None;
     }
     let Some(pid) = peer.pid else {
-        // The memory of a process that has no number here cannot be reached.
-        refuse(&channel, None, Refusal::Memory, observer);
+        // Nor can its memory be reached.
+        refuse(&channel, None, Refusal::Namespace, observer);
         return None;
     };
     Some(Arrival::new(channel, pid))

@@ -100,6 +100,7 @@ impl Program {
         let ending = Workers::new("program's end", Box::new(move |()| ends.terminate()));
         let program = Self { channel, remote, answers, calls, ending };
         program.serve(seat, machine, stop);
+        seat.leave(stop);
         let calls = program.end(&process, stop, seat.calls_given_up());
         pids.lock().remove(&process.id());
         let copies = program.remote.copies_given_up();
@@ -143,9 +144,9 @@ impl Program {
                 Next::Message(_) | Next::Malformed => return self.remote.kill(Fault::Malformed),
                 Next::End => return self.remote.wait_for_end(),
                 Next::Stop => {
-                    // Every call of every program has been answered with the end since the stop was set, so that no program mistakes what fences and memory hold from now on for work that was done.
+                    // What a request that is under way has moved stays where the program shows it still.
                     if stop.is_set() {
-                        machine.leave_memory();
+                        machine.keep_memory();
                     }
                     return self.remote.leave();
                 }

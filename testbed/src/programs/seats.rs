@@ -8,6 +8,7 @@ use remote::channel::Channel;
 use remote::wire::Refusal;
 use rustix::process::Pid;
 
+use super::Stop;
 use super::address_space::AddressSpace;
 use super::workers::{GivenUp, ITEMS};
 
@@ -23,6 +24,8 @@ struct Owner {
     channel: Arc<Channel>,
     /// That of the process when it took the place; `None` if nobody has asked for it yet, or the host did not say.
     space: Option<Arc<AddressSpace>>,
+    /// It is asked for nothing any more.
+    has_left: bool,
 }
 
 impl Owner {
@@ -36,6 +39,8 @@ impl Owner {
 struct Taken {
     next: u64,
     by: BTreeMap<u64, Owner>,
+    /// The machine ends, and all have left it with their memory.
+    all_have_left: bool,
 }
 
 impl Taken {
@@ -49,7 +54,7 @@ impl Taken {
 #[derive(Debug, Default)]
 pub(super) struct Seats {
     taken: Mutex<Taken>,
-    fewer: Condvar,
+    changed: Condvar,
     given_up: GivenUp,
     calls_given_up: GivenUp,
 }
@@ -72,6 +77,19 @@ impl Seat {
     /// The threads of calls that programs have left behind.
     pub(super) fn calls_given_up(&self) -> &GivenUp {
         self.seats.calls_given_up()
+    }
+
+    /// The owner is asked for nothing any more. While the machine stops this returns when none of the others is either, and memory is left to all of them: what the end of a process makes of memory is
+    /// seen by nobody.
+    pub(super) fn leave(&self, stop: &Stop) {
+        let mut taken = self.seats.lock();
+        if let Some(owner) = taken.by.get_mut(&self.number) {
+            owner.has_left = true;
+        }
+        self.seats.changed.notify_all();
+        if stop.is_set() {
+            drop(self.seats.changed.wait_while(taken, |taken| !taken.all_have_left));
+        }
     }
 
     /// True once a look has found that the process is another program, or none. Nobody waits for the host: the look that this begins is seen by the next one.
@@ -119,16 +137,25 @@ impl Seats {
         let number = taken.next;
         taken.next += 1;
         let channel = Arc::clone(channel);
-        taken.by.insert(number, Owner { pid, channel: Arc::clone(&channel), space: space.clone() });
+        taken.by.insert(number, Owner { pid, channel: Arc::clone(&channel), space: space.clone(), has_left: false });
         Ok(Seat { seats: Arc::clone(self), number, channel, space })
+    }
+
+    /// While the machine stops: waits until all owners have left, has memory left to them by `leave_memory`, and lets their processes end.
+    pub(super) fn leave_memory_to_all(&self, leave_memory: impl FnOnce()) {
+        let taken = self.changed.wait_while(self.lock(), |taken| taken.by.values().any(|owner| !owner.has_left));
+        drop(taken);
+        leave_memory();
+        self.lock().all_have_left = true;
+        self.changed.notify_all();
     }
 
     /// Waits until nobody has a place, and not longer than `limit`.
     pub(super) fn wait_for_all(&self, limit: Option<Duration>) {
         let (taken, waits) = (self.lock(), |taken: &mut Taken| !taken.by.is_empty());
         match limit {
-            Some(limit) => drop(self.fewer.wait_timeout_while(taken, limit, waits)),
-            None => drop(self.fewer.wait_while(taken, waits)),
+            Some(limit) => drop(self.changed.wait_timeout_while(taken, limit, waits)),
+            None => drop(self.changed.wait_while(taken, waits)),
         }
     }
 
@@ -146,7 +173,7 @@ impl Seats {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.seats.lock().by.remove(&self.number);
-        self.seats.fewer.notify_all();
+        self.seats.changed.notify_all();
     }
 }
 
@@ -187,6 +214,44 @@ mod tests {
             seats.take(64, pid(9), &third, None).err(),
             Some(Refusal::Twice),
             "no more before one is taken down"
+        );
+    }
+
+    #[test]
+    fn memory_is_left_when_all_programs_of_a_machine_that_stops_have_left_and_before_the_first_process_ends() {
+        let (seats, stop) = (Arc::new(Seats::default()), Stop::new().unwrap());
+        let channels = [pair(), pair(), pair()];
+        let [gone, first, last] = [0, 1, 2].map(|number| {
+            let (channel, _) = &channels[number];
+            seats.take(3, pid(number as i32), channel, None).expect("a place")
+        });
+        // One that ends before: nobody waits for it.
+        gone.leave(&stop);
+        stop.stop();
+        let log = Mutex::new(Vec::new());
+        let note = |what| log.lock().unwrap().push(what);
+        let leaves = |seat: Seat| {
+            seat.leave(&stop);
+            note("a process ends");
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| leaves(first));
+            scope.spawn(|| {
+                seats.leave_memory_to_all(|| note("memory is left"));
+                seats.wait_for_all(None);
+                note("nobody is served");
+            });
+            let waits = || seats.lock().by.values().filter(|owner| owner.has_left).count() < 2;
+            while waits() && log.lock().unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+            note("the last one leaves");
+            leaves(last);
+            drop(gone);
+        });
+        assert_eq!(
+            log.into_inner().unwrap(),
+            ["the last one leaves", "memory is left", "a process ends", "a process ends", "nobody is served"]
         );
     }
 

@@ -16,13 +16,12 @@ use nt::page::PAGE_SIZE;
 use nt::user_space::{ARGUMENT_WORDS, FileId, TakeDescriptor, UserSpace, Waiting, while_waiting};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open, pidfd_send_signal};
 
 use super::address_space::AddressSpace;
 use super::copies::Copies;
-use super::threads::{by_living, others};
+use super::threads::{self, by_living, ends_within, others};
 use super::workers::GivenUp;
 use super::{ANSWER_LIMIT, End, Fault};
 
@@ -367,15 +366,8 @@ fn transfer(pid: Pid, address: usize, local: libc::iovec, write: bool) -> io::Re
 /// # Errors
 /// It has none, or the host knows of no threads (before Linux 6.9).
 fn of_thread(process: Pid, thread: Pid, number: RawFd) -> Result<OwnedFd, Errno> {
-    // PIDFD_THREAD of the host's headers.
-    let flags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
-    let opened = pidfd_open(thread, flags).map_err(|_| Errno::BADF)?;
-    // Before it was opened, the thread may have ended, and its number be that of another process.
-    if others(process).any(|other| other == thread) {
-        pidfd_getfd(&opened, number, PidfdGetfdFlags::empty())
-    } else {
-        Err(Errno::BADF)
-    }
+    let opened = threads::open(process, thread).ok().flatten().ok_or(Errno::BADF)?;
+    pidfd_getfd(&opened, number, PidfdGetfdFlags::empty())
 }
 
 /// The addresses of the steps of a copy.
@@ -403,17 +395,6 @@ fn check_mark(memory: &Arc<AddressSpace>, copies: &Copies, hello: &Hello) -> Res
         Some(Ok(word)) if word == hello.mark.to_le_bytes() => Ok(()),
         Some(Err(error)) => Err(refusal(&error)),
         _ => Err(Refusal::Memory),
-    }
-}
-
-/// True if the process ends within `limit`.
-fn ends_within(process: &OwnedFd, limit: Duration) -> bool {
-    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-    loop {
-        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)) {
-            Err(Errno::INTR) => {}
-            outcome => return outcome.is_ok_and(|ready| ready > 0),
-        }
     }
 }
 
@@ -475,7 +456,7 @@ impl UserSpace for RemoteProgram {
         if number < 0 {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
-        let (process, pid) = (Arc::clone(&self.process), self.pid);
+        let (process, pid, memory) = (Arc::clone(&self.process), self.pid, self.memory.memory());
         self.copy(move || {
             let taken = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).or_else(|error| match error {
                 // A main thread that has ended has none.
@@ -484,7 +465,12 @@ impl UserSpace for RemoteProgram {
                 }
                 _ => Err(error),
             })?;
-            drop(process);
+            // It may be of the program that this one has become by exec, or of a process that has its number.
+            if !memory.is_there() || ends_within(&process, Duration::ZERO) {
+                return Err(io::Error::from_raw_os_error(libc::EFAULT));
+            }
+            // One that is given up keeps no other descriptor.
+            drop((process, memory));
             take(taken);
             Ok(())
         })
