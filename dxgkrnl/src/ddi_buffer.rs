@@ -178,12 +178,22 @@ impl<T: Copy> DdiArray<T> {
         self.buffer.start().cast()
     }
 
+    /// Nothing was written past the last.
+    pub(crate) fn is_intact(&self) -> bool {
+        self.buffer.is_intact()
+    }
+
+    /// After a DDI that only reads the elements: stops the machine if it wrote past the last.
+    pub(crate) fn check(&self, verifier: &Verifier, ddi: &str, field: &str) {
+        self.buffer.check(verifier, ddi, field);
+    }
+
     /// After the DDI: the elements as the driver left them; stops the machine if it wrote past the last.
     ///
     /// # Safety
     /// Any bytes are a `T`, as for structures of the C interface.
     pub(crate) unsafe fn take(mut self, verifier: &Verifier, ddi: &str, field: &str) -> Vec<T> {
-        self.buffer.check(verifier, ddi, field);
+        self.check(verifier, ddi, field);
         let first = self.buffer.extent().0.cast::<T>();
         // SAFETY: the buffer holds as many elements as there are; the caller says that any bytes will do.
         unsafe { self.elements.as_mut_ptr().copy_from_nonoverlapping(first, self.elements.len()) };

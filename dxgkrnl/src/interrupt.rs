@@ -95,12 +95,31 @@ struct Line {
     unclaimed: u32,
     /// Answers TRUE since the DPC routine of the function has run.
     claimed: u32,
+    /// Answers TRUE since the last call of DxgkCbNotifyInterrupt, and the number of that.
+    unreported: (u32, u64),
+}
+
+impl Line {
+    /// The line is to be unmasked: it is not taken for one that never ends.
+    fn is_open(&self) -> bool {
+        self.unclaimed < UNCLAIMED_MAX && self.claimed < CLAIMED_MAX && self.unreported.0 < UNREPORTED_MAX
+    }
+
+    /// Counts an answer when the adapter has made so many reports; true for the one with which the line is taken for one that never ends.
+    fn note_claim(&mut self, claimed: bool, reports: u64) -> bool {
+        let (count, known) = self.unreported;
+        let before = if known == reports { count } else { 0 };
+        self.unreported = (before.saturating_add(claimed.into()), reports);
+        claimed && self.unreported.0 == UNREPORTED_MAX
+    }
 }
 
 /// So many interrupts of a line in succession that nobody claims are one that nobody ever ends: it stays masked then. So many messages are told. No page says how many.
 const UNCLAIMED_MAX: u32 = 1000;
 /// So many interrupts of a line that are claimed before a DPC routine runs are one that is to end there: it stays masked until then. No page says how many.
 const CLAIMED_MAX: u32 = 1000;
+/// So many interrupts of a line that are claimed in succession without a report of DxgkCbNotifyInterrupt are one that the driver never dismisses: it stays masked. No page says how many.
+const UNREPORTED_MAX: u32 = 10_000;
 
 #[derive(Default)]
 struct Wake {
@@ -279,7 +298,7 @@ impl Interrupts {
     pub(crate) fn add_line(&self, function: u32, bus: &Arc<dyn Bus>) {
         let mut lines = lock(&self.lines);
         lines.retain(|line| line.function != function);
-        lines.push(Line { function, bus: Arc::clone(bus), unclaimed: 0, claimed: 0 });
+        lines.push(Line { function, bus: Arc::clone(bus), unclaimed: 0, claimed: 0, unreported: (0, 0) });
     }
 
     /// The interrupt routine has run for these messages of a function, and has claimed some: a line that it asserts still interrupts again.
@@ -296,8 +315,18 @@ impl Interrupts {
         let claimed = claimed != 0;
         line.unclaimed = if claimed { 0 } else { line.unclaimed.saturating_add(1) };
         line.claimed = line.claimed.saturating_add(claimed.into());
+        let unending = line.note_claim(claimed, self.reports.load(Ordering::Acquire));
         let (bus, unclaimed, claimed) = (Arc::clone(&line.bus), line.unclaimed, line.claimed);
+        let is_open = line.is_open();
         drop(lines);
+        if unending {
+            self.rescues.add(Rescue::UnendingInterrupt, 1);
+            miniport.driver().verifier().log(format!(
+                "DxgkDdiInterruptRoutine of driver {} claimed the line-based interrupt of function {function} {UNREPORTED_MAX} times in succession without DxgkCbNotifyInterrupt, and the \
+                 function asserts it still: the routine is to dismiss it, and the line is masked from now on [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]",
+                miniport.driver().name()
+            ));
+        }
         if claimed == CLAIMED_MAX {
             miniport.driver().verifier().log(format!(
                 "DxgkDdiInterruptRoutine claimed the line-based interrupt {CLAIMED_MAX} times before a DPC routine ran, and the function asserts it still: it is masked until one has run \
@@ -310,7 +339,7 @@ impl Interrupts {
                  [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]"
             ));
         }
-        if unclaimed < UNCLAIMED_MAX && claimed < CLAIMED_MAX {
+        if is_open {
             bus.unmask_line();
         }
     }
@@ -341,9 +370,9 @@ impl Interrupts {
         let mut lines = lock(&self.lines);
         let Some(line) = lines.iter_mut().find(|line| line.function == function) else { return };
         let was_masked = std::mem::take(&mut line.claimed) >= CLAIMED_MAX;
-        let bus = Arc::clone(&line.bus);
+        let (bus, is_open) = (Arc::clone(&line.bus), line.is_open());
         drop(lines);
-        if was_masked {
+        if was_masked && is_open {
             bus.unmask_line();
         }
     }

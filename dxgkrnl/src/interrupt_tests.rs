@@ -102,6 +102,8 @@ extern "win64" fn claims_odd(context: *mut c_void, _message: u32) -> BOOLEAN {
     (context.addr() % 2) as BOOLEAN
 }
 
+extern "win64" fn does_nothing(_context: *mut c_void) {}
+
 /// An adapter of two functions, of which the driver claims the interrupts of the second.
 struct World {
     interrupts: Arc<Interrupts>,
@@ -113,6 +115,7 @@ impl World {
     fn new() -> Self {
         let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
         table.DxgkDdiInterruptRoutine = Some(claims_odd);
+        table.DxgkDdiDpcRoutine = Some(does_nothing);
         let miniport = Miniport::new(Registered::newest(table), Driver::for_tests("storm"), Arc::default());
         let interrupts = Arc::new(Interrupts::default());
         interrupts.connect();
@@ -170,6 +173,38 @@ fn each_line_and_each_message_of_each_linked_function_has_a_count_of_its_own() {
     world.interrupt(0, 5, UNCLAIMED_MAX / 2);
     let told = world.told();
     assert!(told.len() == 2 && told[1].contains("message 5 of function 0 1000 times"), "{told:?}");
+}
+
+/// Interrupts of a line that the routine claims, with a DPC behind each; the DPC routine does nothing.
+fn claim_with_dpcs(world: &World, times: u32) {
+    for _ in 0..times {
+        world.interrupt(1, 0, 1);
+        world.interrupts.queue_dpc(1);
+        assert!(world.interrupts.deliver(&world.miniport, &world.contexts));
+    }
+}
+
+/// The routine is to dismiss the interrupt. [dispmprt: DXGKDDI_INTERRUPT_ROUTINE] That so many without a report are one that is never dismissed is this system's rule.
+#[test]
+fn a_line_that_is_claimed_with_a_dpc_each_time_and_never_dismissed_is_masked_named_and_a_finding() {
+    let (world, line) = (World::new(), Arc::new(Asserts::default()));
+    let bus: Arc<dyn Bus> = Arc::<Asserts>::clone(&line);
+    world.interrupts.add_line(1, &bus);
+    let unmasked = || line.0.load(Ordering::Relaxed);
+    claim_with_dpcs(&world, UNREPORTED_MAX - 1);
+    // A report says what the interrupt was for, and the count begins anew.
+    world.interrupts.count_notification(1, false, TraceKind::Dpc);
+    world.interrupts.count_dpc_notification();
+    claim_with_dpcs(&world, UNREPORTED_MAX - 1);
+    let sent_again = 2 * u64::from(UNREPORTED_MAX - 1);
+    assert_eq!((unmasked(), world.interrupts.rescues.take()), (sent_again, vec![]));
+    claim_with_dpcs(&world, 1);
+    assert_eq!(unmasked(), sent_again, "the line is masked, also behind the DPC routine");
+    assert_eq!(world.interrupts.rescues.take(), [(Rescue::UnendingInterrupt, 1)]);
+    let log = world.miniport.driver().verifier().log_lines();
+    let told: Vec<_> =
+        log.iter().filter(|line| line.contains("DxgkDdiInterruptRoutine of driver storm claimed")).collect();
+    assert!(told.len() == 1 && told[0].contains("the line-based interrupt of function 1 10000 times"), "{log:?}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub use quota::Share;
 pub use registered::{ContiguousMemory, RegisteredDriver};
 pub use registration::{DriverId, LoadError};
 pub use rescue::Rescue;
-pub use start_error::{ProblemCode, StartError};
+pub use start_error::{OutputSize, ProblemCode, StartError};
 pub use tdr_report::{TdrFate, TdrInterrupts, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 pub use thunks::budget::{D3DKMTRegisterBudgetChangeNotification, D3DKMTUnregisterBudgetChangeNotification};
 pub use thunks::escape::D3DKMTEscape;

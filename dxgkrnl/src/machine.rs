@@ -361,7 +361,7 @@ impl Machine {
     /// [`PnpError::NoSuchAdapter`]; [`PnpError::Busy`] if the driver does not tell.
     pub fn collect_debug_information(&self, luid: LUID, reason: u32, bytes: usize) -> Result<Vec<u8>, PnpError> {
         let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
-        adapter.collect_debug_information(reason, bytes).map_err(|_| PnpError::Busy)
+        adapter.collect_debug_information(reason, bytes, None).map_err(|_| PnpError::Busy)
     }
 
     /// The events that a driver wrote for whoever wanted them since the last question, and how many more were lost.

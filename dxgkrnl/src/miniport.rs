@@ -320,6 +320,7 @@ ddis! {
     passive restart_from_timeout = DxgkDdiRestartFromTimeout(adapter: HANDLE) -> NTSTATUS;
     passive escape = DxgkDdiEscape(adapter: HANDLE, args: &DXGKARG_ESCAPE) -> NTSTATUS;
     passive collect_dbg_info = DxgkDdiCollectDbgInfo(adapter: HANDLE, args: &DXGKARG_COLLECTDBGINFO) -> NTSTATUS;
+    passive collect_dbg_info2 = DxgkDdiCollectDbgInfo2(adapter: HANDLE, args: &mut DXGKARG_COLLECTDBGINFO2) -> NTSTATUS;
     passive destroy_device = DxgkDdiDestroyDevice(device: HANDLE) -> NTSTATUS, ends device;
     passive open_allocation = DxgkDdiOpenAllocation(device: HANDLE, args: &DXGKARG_OPENALLOCATION) -> NTSTATUS, about device;
     passive close_allocation = DxgkDdiCloseAllocation(device: HANDLE, args: &DXGKARG_CLOSEALLOCATION) -> NTSTATUS, about device;

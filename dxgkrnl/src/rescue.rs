@@ -52,11 +52,14 @@ pub enum Rescue {
     OvershotFence,
     /// A callback DxgkCb* had an argument that its page rules out, such as NULL for a place that it fills or for a routine that it calls; it answered an error, and did nothing.
     MisusedCallback,
+    /// DxgkDdiInterruptRoutine claimed a line-based interrupt again and again without a report, and the function asserted it still; the system has masked it.
+    /// [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]
+    UnendingInterrupt,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -74,6 +77,7 @@ impl Rescue {
         Self::UnbuiltOperation,
         Self::OvershotFence,
         Self::MisusedCallback,
+        Self::UnendingInterrupt,
     ];
 
     /// The name in reports.
@@ -96,6 +100,7 @@ impl Rescue {
             Self::UnbuiltOperation => "unbuilt-operation",
             Self::OvershotFence => "overshot-fence",
             Self::MisusedCallback => "misused-callback",
+            Self::UnendingInterrupt => "unending-interrupt",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use wddm_ddi::km::DXGK_ENGINE_TYPE;
+use wddm_ddi::km::{DXGK_ENGINE_TYPE, INTERFACE_VERSIONS};
 use wddm_ddi::status::*;
 
 use nt::bugcheck::Bugcheck;
@@ -25,6 +25,31 @@ pub enum ProblemCode {
     FailedAdd = 31,
     /// Code 43, CM_PROB_FAILED_POST_START: the driver started and was refused afterwards.
     FailedPostStart = 43,
+}
+
+/// Bytes of the answer to a question of DxgkDdiQueryAdapterInfo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputSize {
+    /// OutputDataSize: what the answer has in the driver's version of the interface.
+    pub offered: usize,
+    /// Driver model of that version.
+    pub version: &'static str,
+    /// What the answer has in the newest version.
+    pub newest: usize,
+}
+
+impl fmt::Display for OutputSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offered, version, newest } = self;
+        write!(
+            f,
+            "OutputDataSize was {offered}, the bytes of the answer in {version}, which is the version of the DDI table"
+        )?;
+        match INTERFACE_VERSIONS.last() {
+            Some(last) if offered != newest => write!(f, "; it has {newest} in {}", last.name),
+            _ => Ok(()),
+        }
+    }
 }
 
 macro_rules! start_errors {
@@ -124,19 +149,21 @@ start_errors! {
         query: &'static str,
         /// Status that the driver returned.
         status: NTSTATUS,
-    }, *status, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) failed with {}", query, status;
+        /// The size that it was offered.
+        output: OutputSize,
+    }, *status, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) failed with {}; {}", query, status, output;
     /// A query was answered, but not all of the answer was written.
     ShortAnswer {
         /// Which query.
         query: &'static str,
         /// Bytes up to the last one that was written.
         written: usize,
-        /// Bytes of the answer.
-        size: usize,
+        /// The size that it was offered.
+        output: OutputSize,
         /// The first member of which nothing was written, if it is known.
         member: Option<&'static str>,
-    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) succeeded, but wrote only {} of the {} bytes of pOutputData{}; no page promises zeros there",
-        query, written, size, member.map_or_else(String::new, |member| format!(", and nothing of {member}"));
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiQueryAdapterInfo({}) succeeded, but wrote only {} of the {} bytes of pOutputData{}; no page promises zeros there; {}",
+        query, written, output.offered, member.map_or_else(String::new, |member| format!(", and nothing of {member}")), output;
     /// An answer breaks a rule, and the driver did not write all of it.
     PartOfAnswer {
         /// The rule.
@@ -180,6 +207,8 @@ start_errors! {
         /// Driver model of the driver's interface version.
         driver: &'static str,
     }, STATUS_INVALID_PARAMETER, FailedPostStart, "DRIVERCAPS.{} is set, which came with {}: in the interface version of the DDI table ({}) the bit is reserved", member, since, driver;
+    /// DxgkDdiQueryInterface has succeeded for the interface of features and handed out none.
+    FeatureInterface(rule: String), STATUS_INVALID_PARAMETER, FailedPostStart, "DxgkDdiQueryInterface answered STATUS_SUCCESS for GUID_WDDM_INTERFACE_FEATURE, and in DXGKDDI_FEATURE_INTERFACE {}", rule;
     /// NativeGpuFence although the feature is not enabled.
     NativeFenceNotEnabled, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.NativeGpuFence is set, but DXGK_FEATURE_NATIVE_FENCE is not enabled for this adapter";
     /// NativeGpuFence together with No64BitAtomics.
@@ -358,6 +387,7 @@ impl StartError {
             Self::MissingDdi { .. } => "dispmprt: DRIVER_INITIALIZATION_DATA",
             Self::ForbiddenDdi(_) => "mcdm-implementation-guidelines",
             Self::IoMmuIsolation(_) => "iommu-based-gpu-isolation",
+            Self::FeatureInterface(_) => "dispmprt: DXGKDDI_QUERY_INTERFACE",
             Self::Query { .. } => "d3dkmddi: DXGK_QUERYADAPTERINFOTYPE",
             Self::ShortAnswer { .. } | Self::PartOfAnswer { .. } => "d3dkmddi: DXGKDDI_QUERYADAPTERINFO",
             Self::VersionMismatch { .. } => "d3dkmddi: DXGK_WDDMVERSION",

@@ -185,10 +185,10 @@ pub struct TdrReport {
     pub interrupts: Option<TdrInterrupts>,
     /// Processes that may not use the adapter any more, each with a live dump 0x142.
     pub blocked: Vec<String>,
-    /// Data that DxgkDdiCollectDbgInfo wrote.
+    /// Data that DxgkDdiCollectDbgInfo or DxgkDdiCollectDbgInfo2 wrote.
     pub debug_information: Vec<u8>,
-    /// What DxgkDdiCollectDbgInfo answered instead, where it failed.
-    pub collection_failed: Option<NTSTATUS>,
+    /// The function that was to write it and what it answered instead, where it failed.
+    pub collection_failed: Option<(&'static str, NTSTATUS)>,
 }
 
 impl TdrReport {
@@ -243,7 +243,7 @@ impl fmt::Display for TdrReport {
         }
         write!(f, "  {} bytes of debug information from the driver", self.debug_information.len())?;
         match self.collection_failed {
-            Some(status) => write!(f, ": DxgkDdiCollectDbgInfo answered {status}"),
+            Some((ddi, status)) => write!(f, ": {ddi} answered {status}"),
             None => Ok(()),
         }
     }
@@ -283,7 +283,7 @@ mod tests {
             }),
             blocked: vec!["process 4 (a)".to_owned()],
             debug_information: vec![0; 64],
-            collection_failed: Some(STATUS_NO_MEMORY),
+            collection_failed: Some(("DxgkDdiCollectDbgInfo", STATUS_NO_MEMORY)),
         };
         let text = report.to_string();
         for part in [

@@ -312,7 +312,7 @@ fn a_bugcheck_reads_as_one_line_with_its_place() {
     let bugcheck = stop("read-null", SpecialPool::Off);
     let line = line_of("read-null");
     let text = bugcheck.to_string();
-    assert!(text.starts_with("0x1E (0xC0000005, 0x"), "{text}");
+    assert!(text.starts_with("KMODE_EXCEPTION_NOT_HANDLED 0x1E (0xC0000005, 0x"), "{text}");
     assert!(text.contains(" in read-null+0x") && text.ends_with(&format!("mistakes.rs:{line})")), "{text}");
 }
 

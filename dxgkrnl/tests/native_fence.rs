@@ -17,6 +17,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
+use wddm_ddi::types::NTSTATUS;
 
 #[test]
 fn an_unwatched_fence_raises_no_interrupt_and_a_watched_one_exactly_when_its_value_comes() {
@@ -190,6 +191,49 @@ fn failing_updates_of_fence_values_have_their_documented_subcodes() {
         assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x119, subcode), "{bugcheck}");
         assert_eq!(bugcheck.parameters[1], u64::from(STATUS_UNSUCCESSFUL.0 as u32));
         assert_eq!(app.try_fence(0).err(), Some(STATUS_DEVICE_REMOVED), "nothing goes on after a stop");
+    }
+}
+
+unsafe extern "win64" fn writes_no_monitored_value(_: *const DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn writes_no_current_value(_: *const DXGKARG_UPDATECURRENTVALUESFROMCPU) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+/// Both functions are to write the values of UpdatedValueArray. [d3dkmddi: DXGKDDI_UPDATEMONITOREDVALUES, DXGKDDI_UPDATECURRENTVALUESFROMCPU]
+#[test]
+fn values_of_fences_that_a_driver_calls_written_and_has_not_written_are_named_with_function_and_value() {
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| {
+        (DRIVER.table)(table);
+        table.DxgkDdiUpdateMonitoredValues = Some(writes_no_monitored_value);
+        table.DxgkDdiUpdateCurrentValuesFromCpu = Some(writes_no_current_value);
+    };
+    for (waits, told) in [
+        (
+            true,
+            "DxgkDdiUpdateMonitoredValues answered STATUS_SUCCESS (0x00000000), and MonitoredValueKernelCpuVa[0] points to",
+        ),
+        (
+            false,
+            "DxgkDdiUpdateCurrentValuesFromCpu answered STATUS_SUCCESS (0x00000000), and CurrentValueKernelCpuVa[0] points to",
+        ),
+    ] {
+        let bench = bench_of(Mutant { table, ..DRIVER });
+        let app = App::new(&bench);
+        let fence = app.fence(&bench, 3);
+        let _ = if waits {
+            app.wait(&[(fence.handle, 9)], false, Some(&event()))
+        } else {
+            app.signal(fence.handle, 8, D3DDDICB_SIGNALFLAGS::new())
+        };
+        let bugcheck = bench.stop();
+        assert!(bugcheck.code == 0x113 && bugcheck.reason.starts_with(told), "{bugcheck}");
+        assert!(
+            bugcheck.reason.contains("expected is 0x8, which is UpdatedValueArray[0] [d3dkmddi: DXGKDDI_UPDATE"),
+            "{bugcheck}"
+        );
     }
 }
 

@@ -191,3 +191,27 @@ fn what_is_written_past_private_data_of_an_allocation_is_found_and_named() {
         process.exit();
     }
 }
+
+/// Writes a byte behind the one entry of a repetition.
+unsafe extern "win64" fn entry_and_a_byte(context: HANDLE, args: *mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let asked = unsafe { &*args };
+    if asked.Operation == DXGK_BUILDPAGINGBUFFER_OPERATION::DXGK_OPERATION_UPDATE_PAGE_TABLE {
+        // SAFETY: the operation says which arm is valid.
+        let update = unsafe { asked.u.UpdatePageTable };
+        if update.Flags.Repeat() {
+            overrun(update.pPageTableEntries.cast(), size_of::<DXGK_PTE>(), 1);
+        }
+    }
+    // SAFETY: the arguments are the system's.
+    unsafe { driver::build_paging_buffer(context, args) }
+}
+
+#[test]
+fn what_is_written_past_the_one_entry_of_a_repetition_is_found_and_named() {
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| table.DxgkDdiBuildPagingBuffer = Some(entry_and_a_byte);
+    let bench = Bench::new(Mutant { table, ..SOUND }).unwrap();
+    assert!(bench.start().is_err());
+    let call = "DxgkDdiBuildPagingBuffer for DXGK_OPERATION_UPDATE_PAGE_TABLE on the paging node of engine 0";
+    check(&bench, &[call, "wrote past the 16 bytes of pPageTableEntries", "the byte 0 behind its end"]);
+}

@@ -198,6 +198,24 @@ fn an_engine_that_is_said_to_be_idle_in_f1_is_named_and_stays_there() {
     assert_eq!(bench.machine.bugcheck(), None);
 }
 
+/// A component for a memory segment. [d3dkmddi: DXGK_POWER_COMPONENT_MAPPING]
+fn memory(segment: u32) -> DXGK_POWER_RUNTIME_COMPONENT {
+    let mut info = engine();
+    info.ComponentMapping.ComponentType = DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_MEMORY;
+    info.ComponentMapping.u.MemoryDesc.SegmentID = segment;
+    info.ComponentGuid.Data2 = 7;
+    info
+}
+
+#[test]
+fn components_of_memory_are_there_for_each_segment_beside_those_of_engines() {
+    let bench = Bench::new(managed(|| vec![engine(), memory(2)])).unwrap();
+    let luid = bench.start().unwrap();
+    assert_eq!(bench.machine.power_components(luid).len(), 2);
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
+}
+
 #[test]
 fn a_component_that_breaks_a_rule_is_refused_by_name() {
     for (components, part) in [
@@ -232,7 +250,13 @@ fn a_component_that_breaks_a_rule_is_refused_by_name() {
             || vec![DXGK_POWER_RUNTIME_COMPONENT { Flags: DXGK_POWER_COMPONENT_FLAGS::from_bits(0x100), ..engine() }],
             "Flags has the reserved bits 0x100",
         ),
-        (|| vec![engine(), engine()], "has the same engine"),
+        (|| vec![engine(), engine()], "has the same engine or memory segment"),
+        (|| vec![memory(0)], "MemoryDesc.SegmentID 0 does not exist: there are the segments 1 to 2"),
+        (|| vec![memory(3)], "MemoryDesc.SegmentID 3 does not exist: there are the segments 1 to 2"),
+        (
+            || vec![memory(2), DXGK_POWER_RUNTIME_COMPONENT { ComponentGuid: engine().ComponentGuid, ..memory(2) }],
+            "has the same engine or memory segment",
+        ),
         (|| vec![engine(); 257], "257 components"),
         (|| vec![DXGK_POWER_RUNTIME_COMPONENT { StateCount: 1, ..d3_transition() }], "1 F-states of a D3 transition"),
         (

@@ -56,80 +56,99 @@ impl fmt::Display for CodeLocation {
     }
 }
 
-impl Bugcheck {
+/// The documented codes that are raised here, each with its name.
+macro_rules! codes {
+    ($($(#[$about:meta])* $name:ident = $code:literal;)*) => {
+        impl Bugcheck {
+            $($(#[$about])* pub const $name: u32 = $code;)*
+
+            /// Name of its code; `None` for one that a driver made up.
+            pub fn name(&self) -> Option<&'static str> {
+                match self.code {
+                    $($code => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
     /// VIDEO_SCHEDULER_INTERNAL_ERROR. [debugger: 0x119]
-    pub const VIDEO_SCHEDULER_INTERNAL_ERROR: u32 = 0x119;
+    VIDEO_SCHEDULER_INTERNAL_ERROR = 0x119;
     /// VIDEO_MEMORY_MANAGEMENT_INTERNAL. [debugger: 0x10e]
-    pub const VIDEO_MEMORY_MANAGEMENT_INTERNAL: u32 = 0x10e;
+    VIDEO_MEMORY_MANAGEMENT_INTERNAL = 0x10e;
     /// VIDEO_TDR_FAILURE. [debugger: 0x116]
-    pub const VIDEO_TDR_FAILURE: u32 = 0x116;
+    VIDEO_TDR_FAILURE = 0x116;
     /// VIDEO_DXGKRNL_FATAL_ERROR: no documented parameters; the reason says all. [debugger: 0x113]
-    pub const VIDEO_DXGKRNL_FATAL_ERROR: u32 = 0x113;
+    VIDEO_DXGKRNL_FATAL_ERROR = 0x113;
     /// DRIVER_IRQL_NOT_LESS_OR_EQUAL. [debugger: 0xd1]
-    pub const DRIVER_IRQL_NOT_LESS_OR_EQUAL: u32 = 0xd1;
+    DRIVER_IRQL_NOT_LESS_OR_EQUAL = 0xd1;
     /// DRIVER_VERIFIER_DETECTED_VIOLATION; parameter 1 is the violation. [debugger: 0xc4]
-    pub const DRIVER_VERIFIER_DETECTED_VIOLATION: u32 = 0xc4;
+    DRIVER_VERIFIER_DETECTED_VIOLATION = 0xc4;
     /// KMODE_EXCEPTION_NOT_HANDLED: exception code, address and the two parameters of the exception. [debugger: 0x1e]
-    pub const KMODE_EXCEPTION_NOT_HANDLED: u32 = 0x1e;
+    KMODE_EXCEPTION_NOT_HANDLED = 0x1e;
     /// UNEXPECTED_KERNEL_MODE_TRAP: parameter 1 is the trap, 8 a double fault, as a stack overflow is. [debugger: 0x7f]
-    pub const UNEXPECTED_KERNEL_MODE_TRAP: u32 = 0x7f;
+    UNEXPECTED_KERNEL_MODE_TRAP = 0x7f;
     /// BAD_POOL_CALLER; parameter 1 is the violation. [debugger: 0xc2]
-    pub const BAD_POOL_CALLER: u32 = 0xc2;
+    BAD_POOL_CALLER = 0xc2;
 
     /// APC_INDEX_MISMATCH: parameter 3 is how often kernel APCs were enabled more than disabled, in 16 bits with a sign. [debugger: 0x1]
-    pub const APC_INDEX_MISMATCH: u32 = 0x1;
+    APC_INDEX_MISMATCH = 0x1;
     /// IRQL_NOT_LESS_OR_EQUAL: address, IRQL, access, place. [debugger: 0xa]
-    pub const IRQL_NOT_LESS_OR_EQUAL: u32 = 0xa;
+    IRQL_NOT_LESS_OR_EQUAL = 0xa;
     /// MAXIMUM_WAIT_OBJECTS_EXCEEDED. [debugger: 0xc]
-    pub const MAXIMUM_WAIT_OBJECTS_EXCEEDED: u32 = 0xc;
+    MAXIMUM_WAIT_OBJECTS_EXCEEDED = 0xc;
     /// REFERENCE_BY_POINTER: type of the object, told as 0, and the object; the other two are reserved. [debugger: 0x18]
-    pub const REFERENCE_BY_POINTER: u32 = 0x18;
+    REFERENCE_BY_POINTER = 0x18;
     /// SPIN_LOCK_ALREADY_OWNED. [debugger: 0xf]
-    pub const SPIN_LOCK_ALREADY_OWNED: u32 = 0xf;
+    SPIN_LOCK_ALREADY_OWNED = 0xf;
     /// SPIN_LOCK_NOT_OWNED. [debugger: 0x10]
-    pub const SPIN_LOCK_NOT_OWNED: u32 = 0x10;
+    SPIN_LOCK_NOT_OWNED = 0x10;
     /// PAGE_FAULT_IN_NONPAGED_AREA: address, access, place. [debugger: 0x50]
-    pub const PAGE_FAULT_IN_NONPAGED_AREA: u32 = 0x50;
+    PAGE_FAULT_IN_NONPAGED_AREA = 0x50;
     /// INVALID_KERNEL_HANDLE: the handle, and 1 for one that is not open. [debugger: 0x93]
-    pub const INVALID_KERNEL_HANDLE: u32 = 0x93;
+    INVALID_KERNEL_HANDLE = 0x93;
     /// SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION; parameter 4 is the kind. [debugger: 0xc1]
-    pub const SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION: u32 = 0xc1;
+    SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION = 0xc1;
     /// IRQL_UNEXPECTED_VALUE; parameter 1 has the current and the expected level. [debugger: 0xc8]
-    pub const IRQL_UNEXPECTED_VALUE: u32 = 0xc8;
+    IRQL_UNEXPECTED_VALUE = 0xc8;
     /// PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access, place; by the kernel. [debugger: 0xcc]
-    pub const PAGE_FAULT_IN_FREED_SPECIAL_POOL: u32 = 0xcc;
+    PAGE_FAULT_IN_FREED_SPECIAL_POOL = 0xcc;
     /// PAGE_FAULT_BEYOND_END_OF_ALLOCATION: address, access, place; by the kernel. [debugger: 0xcd]
-    pub const PAGE_FAULT_BEYOND_END_OF_ALLOCATION: u32 = 0xcd;
+    PAGE_FAULT_BEYOND_END_OF_ALLOCATION = 0xcd;
     /// DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access, place. [debugger: 0xd5]
-    pub const DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL: u32 = 0xd5;
+    DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL = 0xd5;
     /// DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION: address, access, place. [debugger: 0xd6]
-    pub const DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION: u32 = 0xd6;
+    DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION = 0xd6;
     /// ATTEMPTED_WRITE_TO_READONLY_MEMORY: address; the page table entry is told as 0. [debugger: 0xbe]
-    pub const ATTEMPTED_WRITE_TO_READONLY_MEMORY: u32 = 0xbe;
+    ATTEMPTED_WRITE_TO_READONLY_MEMORY = 0xbe;
     /// ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY: address; the page table entry is told as 0. [debugger: 0xfc]
-    pub const ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY: u32 = 0xfc;
+    ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY = 0xfc;
     /// THREAD_STUCK_IN_DEVICE_DRIVER: the host's number of the thread; the next two are told as 0, the last as 1. [debugger: 0xea]
-    pub const THREAD_STUCK_IN_DEVICE_DRIVER: u32 = 0xea;
+    THREAD_STUCK_IN_DEVICE_DRIVER = 0xea;
     /// DPC_WATCHDOG_VIOLATION; parameter 1 is the violation. [debugger: 0x133]
-    pub const DPC_WATCHDOG_VIOLATION: u32 = 0x133;
+    DPC_WATCHDOG_VIOLATION = 0x133;
     /// RESOURCE_NOT_OWNED: the resource, the thread. [debugger: 0xe3]
-    pub const RESOURCE_NOT_OWNED: u32 = 0xe3;
+    RESOURCE_NOT_OWNED = 0xe3;
     /// SYSTEM_PTE_MISUSE; parameter 1 is the violation. [debugger: 0xda]
-    pub const SYSTEM_PTE_MISUSE: u32 = 0xda;
+    SYSTEM_PTE_MISUSE = 0xda;
     /// PROCESS_HAS_LOCKED_PAGES; parameter 1 is 0, then the process and how many pages. [debugger: 0x76]
-    pub const PROCESS_HAS_LOCKED_PAGES: u32 = 0x76;
+    PROCESS_HAS_LOCKED_PAGES = 0x76;
     /// BAD_POOL_HEADER; parameter 1 is what is broken. [debugger: 0x19]
-    pub const BAD_POOL_HEADER: u32 = 0x19;
+    BAD_POOL_HEADER = 0x19;
     /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]
-    pub const VIDEO_DXGKRNL_SYSMM_FATAL_ERROR: u32 = 0x1e4;
+    VIDEO_DXGKRNL_SYSMM_FATAL_ERROR = 0x1e4;
 
     /// WORKER_INVALID; parameter 1 is the violation, parameter 2 the address of the item. [debugger: 0xe4]
-    pub const WORKER_INVALID: u32 = 0xe4;
+    WORKER_INVALID = 0xe4;
     /// TIMER_OR_DPC_INVALID; parameter 1 is 0 for a timer and 1 for a DPC, parameter 2 its address. [debugger: 0xc7]
-    pub const TIMER_OR_DPC_INVALID: u32 = 0xc7;
+    TIMER_OR_DPC_INVALID = 0xc7;
     /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS: memory, 0 for a read, and the instruction that would use it. [debugger: 0xce]
-    pub const DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS: u32 = 0xce;
+    DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS = 0xce;
+}
 
+impl Bugcheck {
     /// A bugcheck with all four parameters.
     pub fn new(code: u32, parameters: [u64; 4], reason: impl Into<String>) -> Self {
         Self { code, parameters, reason: reason.into(), place: None }
@@ -166,6 +185,7 @@ impl Bugcheck {
 impl fmt::Display for Bugcheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d] = self.parameters;
+        self.name().map_or(Ok(()), |name| write!(f, "{name} "))?;
         write!(f, "0x{:X} (0x{a:X}, 0x{b:X}, 0x{c:X}, 0x{d:X}): {}", self.code, self.reason)?;
         match &self.place {
             Some(place) => write!(f, " in {place}"),

@@ -154,7 +154,7 @@ fn a_machine_that_a_bug_check_stops_serves_nobody_any_more_and_exits_with_3() {
     std::fs::remove_file(file).expect("it is there");
     let (code, said) = machine.stop();
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("the machine stopped with a bug check: 0x116"), "{said}");
+    assert!(said.contains("the machine stopped with a bug check: VIDEO_TDR_FAILURE 0x116"), "{said}");
 }
 
 #[test]

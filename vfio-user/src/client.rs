@@ -277,9 +277,9 @@ impl Client {
     /// # Errors
     /// There are fewer vectors, or the server is gone.
     pub fn set_triggers(&self, start: u32, eventfds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut start = start;
+        let (mut start, index) = (start, self.messages()?);
         for part in eventfds.chunks(self.limits.fds.max(1)) {
-            self.set_irqs(irq_flag::DATA_EVENTFD | irq_flag::TRIGGER, start, part.len() as u32, part)?;
+            self.set_irqs(irq_flag::DATA_EVENTFD | irq_flag::TRIGGER, index, (start, part.len() as u32), part)?;
             start += part.len() as u32;
         }
         Ok(())
@@ -290,7 +290,7 @@ impl Client {
     /// # Errors
     /// The server is gone.
     pub fn clear_triggers(&self) -> io::Result<()> {
-        self.set_irqs(irq_flag::DATA_NONE | irq_flag::TRIGGER, 0, 0, &[])
+        self.set_irqs(irq_flag::DATA_NONE | irq_flag::TRIGGER, self.messages()?, (0, 0), &[])
     }
 
     /// True if the server has a line-based interrupt (INTx).
@@ -303,11 +303,14 @@ impl Client {
     /// # Errors
     /// The function has no line, or the server is gone.
     pub fn set_line_trigger(&self, eventfd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let Some(eventfd) = eventfd else { return self.set_line(irq_flag::DATA_NONE | irq_flag::TRIGGER, 0, &[]) };
-        if !self.has_line() {
-            return Err(io::Error::other("the server has no line-based interrupt (INTx)"));
+        let Some(eventfd) = eventfd else {
+            return self.set_irqs(irq_flag::DATA_NONE | irq_flag::TRIGGER, irq::INTX, (0, 0), &[]);
+        };
+        if self.vectors(irq::INTX)? == 0 {
+            let told = "the server has no line-based interrupt: DEVICE_GET_IRQ_INFO of index 0 (INTx) answers count 0, and expected is 1";
+            return Err(io::Error::other(told));
         }
-        self.set_line(irq_flag::DATA_EVENTFD | irq_flag::TRIGGER, 1, &[eventfd])
+        self.set_irqs(irq_flag::DATA_EVENTFD | irq_flag::TRIGGER, irq::INTX, (0, 1), &[eventfd])
     }
 
     /// Unmasks the line-based interrupt: one that is asserted still signals its eventfd again.
@@ -315,18 +318,28 @@ impl Client {
     /// # Errors
     /// The server refuses or is gone.
     pub fn unmask_line(&self) -> io::Result<()> {
-        self.set_line(irq_flag::DATA_NONE | irq_flag::UNMASK, 1, &[])
+        self.set_irqs(irq_flag::DATA_NONE | irq_flag::UNMASK, irq::INTX, (0, 1), &[])
     }
 
-    fn set_line(&self, flags: u32, count: u32, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let question = Writer::default().u32(20).u32(flags).u32(irq::INTX).u32(0).u32(count).done();
-        self.ask(command::DEVICE_SET_IRQS, &question, fds).map(drop)
+    /// Index of the messages of the function.
+    fn messages(&self) -> io::Result<u32> {
+        Ok(if self.vectors(irq::MSIX)? > 0 { irq::MSIX } else { irq::MSI })
     }
 
-    fn set_irqs(&self, flags: u32, start: u32, count: u32, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let index = if self.vectors(irq::MSIX)? > 0 { irq::MSIX } else { irq::MSI };
+    fn set_irqs(&self, flags: u32, index: u32, (start, count): (u32, u32), fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let question = Writer::default().u32(20).u32(flags).u32(index).u32(start).u32(count).done();
-        self.ask(command::DEVICE_SET_IRQS, &question, fds).map(drop)
+        self.ask(command::DEVICE_SET_IRQS, &question, fds).map(drop).map_err(|error| {
+            if self.is_gone() {
+                return error;
+            }
+            let name = ["INTx", "MSI", "MSI-X"].get(index as usize).unwrap_or(&"no interrupt of the function");
+            let served = self.vectors(index).map_or_else(|error| error.to_string(), |served| format!("count {served}"));
+            let told = format!(
+                "the server refuses DEVICE_SET_IRQS of index {index} ({name}) with start {start}, count {count} and flags {flags:#x}, and expected is a success: {error}; \
+                 DEVICE_GET_IRQ_INFO of the index answers {served}"
+            );
+            io::Error::new(error.kind(), told)
+        })
     }
 
     /// Resets the function.

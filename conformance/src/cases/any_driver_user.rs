@@ -11,14 +11,14 @@ use super::caps::fences_supported;
 use crate::kmt::{BAD_HANDLE, Word};
 use crate::opaque::Values;
 use crate::rig::user_mode_flags;
-use crate::{Boot, Case, Failure, granted, refused};
+use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { neutral "AnyDriver";
     "AnyDriver.HardwareQueueThatHangsCostsItsDevice" needs HardwareScheduling, HangingCommands on Boot::Fresh, "dxgkddi_resethwengine":
         "Commands of a hardware queue that do not end are ended by a reset of their engine and put their own device into error; what others submitted beside and behind them is done, once."
         => hang;
     "AnyDriver.NativeFencesAreAsTheCapabilitiesSay" on Boot::Shared, "native-gpu-fence-objects":
-        "Where NativeGpuFenceSupported is told, native fences are made with their first value, signalled and waited for by the processor, and destroyed, time after time; elsewhere they are not supported."
+        "Where NativeGpuFenceSupported is told, native fences are made with their first value, waited for by the processor before and after it signals them, and destroyed, time after time; elsewhere they are not supported."
         holds [NativeFence 1, NativeFence 2, NativeFence 4, NativeFence 33]
         => native_fences;
     "AnyDriver.DoorbellsAreAsTheNodesSay" on Boot::Shared, "user-mode-work-submission":
@@ -49,7 +49,13 @@ fn native_fences(case: &Case) -> Result<(), Failure> {
             "first values (DxgkDdiCreateNativeFence)"
         );
         let (handles, values) = (fences.map(|fence| fence.handle), [round + 1, 2 * round + 5]);
+        // DxgkDdiUpdateMonitoredValues: somebody waits, and later nobody does any more.
+        let event = Event::new()?;
+        let waits = lab.rig.wait_with_event(&handles, &values, false, Some(event.number()));
+        granted(waits, "the wait of the processor for values that come later")?;
+        ensure!(!event.is_set()?, "the wait for values that come later ended before the signal");
         granted(lab.rig.signal(&handles, &values), "the signal of the processor")?;
+        event.wait()?;
         granted(lab.rig.wait(&handles, &values, false), "the wait of the processor")?;
         ensure_eq!(fences.map(|fence| fence.value.load()), values, "values behind the signal");
         for fence in fences {

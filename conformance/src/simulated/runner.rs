@@ -213,6 +213,11 @@ enum Told {
     Outcome(Result<Counted, Ended>),
 }
 
+/// Why a case failed whose machine stopped: what a case finds on a machine that has stopped follows from that.
+fn stopped(bugcheck: &Bugcheck, found: &str) -> String {
+    format!("the machine stopped: {bugcheck}; the case found: {found}")
+}
+
 /// The outcome of a case, and whether its thread has come to its end.
 fn listen(
     receiver: &Receiver<Told>,
@@ -252,7 +257,7 @@ fn listen(
             text = format!("{text}; {wait}");
         }
         if let Some(bugcheck) = bugcheck {
-            text = format!("{text}; the machine stopped: {bugcheck}");
+            text = stopped(&bugcheck, &text);
         }
         return (Err(Ended { failure: Failure::new(text), state, counted: Box::default() }), false);
     }
@@ -431,7 +436,7 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
             }
         }
         (Some(bugcheck), Ok(())) => Failure::new(format!("the machine stopped: {bugcheck}")),
-        (Some(bugcheck), Err(failure)) => Failure::new(format!("{failure}; the machine stopped: {bugcheck}")),
+        (Some(bugcheck), Err(failure)) => Failure::new(stopped(&bugcheck, &failure.to_string())),
         (None, Err(failure)) => failure,
     };
     let state = with_log(state, &system.machine().debug_log());

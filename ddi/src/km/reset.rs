@@ -87,6 +87,57 @@ pub struct DXGKARG_COLLECTDBGINFO {
     pub pExtension: *mut DXGKARG_COLLECTDBGINFO_EXT,
 }
 
+/// Kind of a time-out. [d3dkmddi: DXGK_TDR_TYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DXGK_TDR_TYPE(pub i32);
+
+impl DXGK_TDR_TYPE {
+    pub const DXGK_TDR_TYPE_UNKNOWN: Self = Self(0);
+    pub const DXGK_TDR_TYPE_FORCED: Self = Self(1);
+    pub const DXGK_TDR_TYPE_PREEMPT_TIMEOUT: Self = Self(2);
+    pub const DXGK_TDR_TYPE_VSYNC_TIMEOUT: Self = Self(3);
+    pub const DXGK_TDR_TYPE_DOD_PRESENT_FORCED: Self = Self(4);
+    pub const DXGK_TDR_TYPE_DOD_PRESENT_TIMEOUT: Self = Self(5);
+    pub const DXGK_TDR_TYPE_ENGINE_TIMEOUT: Self = Self(6);
+    pub const DXGK_TDR_TYPE_DOD_VSYNC_FORCED: Self = Self(7);
+    pub const DXGK_TDR_TYPE_DOD_VSYNC_TIMEOUT: Self = Self(8);
+    pub const DXGK_TDR_TYPE_ENGINE_TIMEOUT_PROMOTED: Self = Self(9);
+    pub const DXGK_TDR_TYPE_PAGE_FAULT: Self = Self(10);
+    pub const DXGK_TDR_TYPE_INVALID_FENCE: Self = Self(11);
+    pub const DXGK_TDR_TYPE_ENGINE_PAGE_FAULT: Self = Self(12);
+    pub const DXGK_TDR_TYPE_DISPLAY_ENGINE_FAULT: Self = Self(13);
+}
+
+/// What is known of an engine that is to be reset. [d3dkmddi: DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT {
+    pub NodeOrdinal: u32,
+    pub EngineOrdinal: u32,
+    pub LastHwCompletedFenceId: u64,
+    pub LastHwSubmittedFenceId: u64,
+    pub NumberOfPendingSuspendRequests: u32,
+    pub NumberOfReadyInteractiveHwQueues: u32,
+    /// Out: the context that the driver takes for the cause, NULL for none.
+    pub hContext: HANDLE,
+}
+
+/// Argument of `DxgkDdiCollectDbgInfo2`, which begins as that of `DxgkDdiCollectDbgInfo`. [d3dkmddi: DXGKARG_COLLECTDBGINFO2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARG_COLLECTDBGINFO2 {
+    /// Bug-check or live-dump code.
+    pub Reason: u32,
+    pub pBuffer: *mut c_void,
+    pub BufferSize: usize,
+    pub pExtension: *mut DXGKARG_COLLECTDBGINFO_EXT,
+    pub TdrType: DXGK_TDR_TYPE,
+    pub TdrPayloadSize: u32,
+    /// Chosen by the type; may be NULL.
+    pub TdrPayload: *mut c_void,
+}
+
 /// Who is to blame. [d3dkmddi: DXGK_INVALIDATEHWCONTEXTFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
@@ -116,6 +167,9 @@ zeroed! {
     DXGKARG_RESUMEHWENGINE,
     DXGKARG_COLLECTDBGINFO_EXT,
     DXGKARG_COLLECTDBGINFO,
+    DXGK_TDR_TYPE,
+    DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT,
+    DXGKARG_COLLECTDBGINFO2,
     DXGK_INVALIDATEHWCONTEXTFLAGS,
     DXGKARGCB_INVALIDATEHWCONTEXT,
 }

@@ -5,7 +5,7 @@ use std::mem::{MaybeUninit, offset_of};
 
 use wddm_ddi::km::*;
 
-use super::StartError;
+use super::{OutputSize, StartError};
 use crate::ddi_buffer::{DdiBuffer, PATTERN};
 
 /// A member of a structure, and the offset at which it begins.
@@ -117,10 +117,16 @@ impl Buffer {
     }
 
     /// An error if the driver left the end of the answer as it was, and that can be told.
-    pub(super) fn check_whole(&self, query: &'static str, members: &[Member], last: usize) -> Result<(), StartError> {
+    pub(super) fn check_whole(
+        &self,
+        query: &'static str,
+        members: &[Member],
+        last: usize,
+        output: OutputSize,
+    ) -> Result<(), StartError> {
         match self.unwritten(members, last) {
-            Some(Unwritten { written, size, member, is_cut_off: true }) => {
-                Err(StartError::ShortAnswer { query, written, size, member })
+            Some(Unwritten { written, member, is_cut_off: true, .. }) => {
+                Err(StartError::ShortAnswer { query, written, output, member })
             }
             _ => Ok(()),
         }

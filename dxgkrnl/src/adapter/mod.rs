@@ -39,7 +39,7 @@ use crate::config::Installation;
 use crate::interrupt::InterruptThread;
 use crate::port::Link;
 use crate::rank;
-use crate::start_error::StartError;
+use crate::start_error::{OutputSize, StartError};
 use crate::vidsch::RenderAdapter;
 
 /// One adapter between StartDevice and StopDevice, as plug and play knows it: the port to its driver, with the scheduler and the memory

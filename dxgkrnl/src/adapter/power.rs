@@ -4,18 +4,20 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::GUID;
 
 use super::{Adapter, StartError};
-use crate::port::{COMPONENTS_MAX, Component, check_component};
+use crate::port::{COMPONENTS_MAX, Component, Parts, check_component};
 
 impl Adapter {
     /// Asks for the components and checks them; on an adapter that manages no power at run time none is used. The driver of a compute-only adapter must answer
     /// their number, and describe as many, in any case. [mcdm-implementation-guidelines]
-    pub(super) fn query_power_components(&self, caps: &DXGK_DRIVERCAPS, node_count: u32) -> Result<(), StartError> {
+    pub(super) fn query_power_components(&self, caps: &DXGK_DRIVERCAPS, parts: &[Parts]) -> Result<(), StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
         let compute_only = caps.MiscCaps.ComputeOnly();
         let query = "NUMPOWERCOMPONENTS";
         let count = match self.query_whole::<u32>(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, query, &mut [])? {
             Ok(count) => count,
-            Err(status) if compute_only => return Err(StartError::Query { query, status }),
+            Err(status) if compute_only => {
+                return Err(self.refused::<u32>((Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, query), status));
+            }
             Err(_) => 0,
         };
         let managed = caps.SupportRuntimePowerManagement != 0;
@@ -27,18 +29,18 @@ impl Adapter {
             return Err(StartError::PowerComponent { index: count, rule });
         }
         let mut list: Vec<Component> = Vec::new();
-        for engine in 0..self.links().len() as u32 {
+        for (engine, parts) in (0..).zip(parts) {
             let mut identities: Vec<GUID> = Vec::new();
             for index in 0..count {
                 let kind = Kind::DXGKQAITYPE_POWERCOMPONENTINFO;
                 let mut named = [index | engine << 16];
                 let info: DXGK_POWER_RUNTIME_COMPONENT = self.require(kind, "POWERCOMPONENTINFO", &mut named)?;
-                let mut component = check_component(index, count, &info, node_count)?;
-                component.node = component.node.map(|node| engine * node_count + node);
+                let mut component = check_component(index, count, &info, *parts)?;
+                component.node = component.node.map(|node| engine * parts.nodes + node);
                 let mut of_engine = list.iter().skip((engine * count) as usize);
                 let twin = of_engine.any(|other| component.is_twin_of(other));
                 if twin || identities.contains(&info.ComponentGuid) {
-                    let rule = "another component has the same engine, is a D3 transition as well or has the same GUID"
+                    let rule = "another component has the same engine or memory segment, is a D3 transition as well or has the same GUID"
                         .to_owned();
                     return Err(StartError::PowerComponent { index, rule });
                 }

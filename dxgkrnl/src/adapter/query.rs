@@ -13,7 +13,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 
 use super::answer::{Answer, Buffer, Unwritten};
 use super::mcdm::Unanswered;
-use super::{Adapter, Segment, StartError, versions};
+use super::{Adapter, OutputSize, Segment, StartError, versions};
 use crate::ddi_buffer::{DdiBuffer, Lent, PATTERN};
 use crate::refusal::{Failure, refused};
 use nt::pool::SpecialPool;
@@ -68,9 +68,19 @@ impl Adapter {
         }
     }
 
-    /// Bytes of the answer to a question in the driver's version of the interface.
-    fn answer_size<T>(&self, kind: DXGK_QUERYADAPTERINFOTYPE) -> usize {
-        versions::answer_size(kind, size_of::<T>(), self.miniport.version().version)
+    /// Bytes of the answer to a question, which is `newest` bytes long in the newest version of the interface.
+    pub(super) fn output_size(&self, kind: DXGK_QUERYADAPTERINFOTYPE, newest: usize) -> OutputSize {
+        let InterfaceVersion { version, name, .. } = self.miniport.version();
+        OutputSize { offered: versions::answer_size(kind, newest, *version), version: name, newest }
+    }
+
+    /// A question that must be answered was not; its answer is a `T`.
+    pub(super) fn refused<T>(
+        &self,
+        (kind, query): (DXGK_QUERYADAPTERINFOTYPE, &'static str),
+        status: NTSTATUS,
+    ) -> StartError {
+        StartError::Query { query, status, output: self.output_size(kind, size_of::<T>()) }
     }
 
     /// An error for a question that the driver's version of the interface does not have: the driver is not asked.
@@ -108,7 +118,7 @@ impl Adapter {
         name: &'static str,
         input: &mut [u32],
     ) -> Result<T, NTSTATUS> {
-        let mut output = self.buffer(self.answer_size::<T>(kind));
+        let mut output = self.buffer(self.output_size(kind, size_of::<T>()).offered);
         self.ask(kind, name, input, &mut output)?;
         Ok(output.value())
     }
@@ -129,7 +139,7 @@ impl Adapter {
     ) -> Result<T, StartError> {
         match self.query_whole(kind, name, input)? {
             Ok(answer) => Ok(answer),
-            Err(status) => Err(StartError::Query { query: name, status }),
+            Err(status) => Err(self.refused::<T>((kind, name), status)),
         }
     }
 
@@ -140,11 +150,12 @@ impl Adapter {
         name: &'static str,
         input: &mut [u32],
     ) -> Result<Result<T, NTSTATUS>, StartError> {
-        let mut output = self.buffer(self.answer_size::<T>(kind));
+        let size = self.output_size(kind, size_of::<T>());
+        let mut output = self.buffer(size.offered);
         if let Err(status) = self.ask(kind, name, input, &mut output) {
             return Ok(Err(status));
         }
-        output.check_whole(name, T::MEMBERS, output.memory.len())?;
+        output.check_whole(name, T::MEMBERS, size.offered, size)?;
         Ok(Ok(output.value()))
     }
 
@@ -156,7 +167,7 @@ impl Adapter {
         rules: Result<(), StartError>,
     ) -> Result<(), StartError> {
         rules.map_err(|broken| {
-            let mut output = Buffer::patterned(self.answer_size::<T>(kind));
+            let mut output = Buffer::patterned(self.output_size(kind, size_of::<T>()).offered);
             let asked = self.ask(kind, name, input, &mut output);
             match asked.ok().and_then(|()| output.unwritten(T::MEMBERS, output.memory.len())) {
                 Some(Unwritten { written, size, member: Some(member), .. }) => {
@@ -174,9 +185,11 @@ impl Adapter {
         name: &'static str,
         count: usize,
     ) -> Result<Vec<u32>, StartError> {
-        let mut output = self.buffer(count * 4);
-        self.ask(kind, name, &mut [], &mut output).map_err(|status| StartError::Query { query: name, status })?;
-        output.check_whole(name, &[], 4)?;
+        let size = self.output_size(kind, count * 4);
+        let mut output = self.buffer(size.offered);
+        let asked = self.ask(kind, name, &mut [], &mut output);
+        asked.map_err(|status| StartError::Query { query: name, status, output: size })?;
+        output.check_whole(name, &[], 4, size)?;
         Ok(output
             .as_bytes()
             .chunks_exact(4)
@@ -272,7 +285,8 @@ impl Adapter {
     ) -> Result<(DXGK_QUERYSEGMENTOUT4, Vec<DXGK_SEGMENTDESCRIPTOR4>), StartError> {
         const NAME: &str = "QUERYSEGMENT4";
         const STRIDE: usize = size_of::<DXGK_SEGMENTDESCRIPTOR4>() + 16;
-        let refused = |status| StartError::Query { query: NAME, status };
+        let kind = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_QUERYSEGMENT4;
+        let refused = |status| self.refused::<DXGK_QUERYSEGMENTOUT4>((kind, NAME), status);
         let mut out = DXGK_QUERYSEGMENTOUT4::zeroed();
         out.SegmentDescriptorStride = STRIDE;
         self.ask_segments(engine, &mut out).map_err(refused)?;
@@ -348,7 +362,7 @@ impl Adapter {
     ) -> Result<Vec<T>, StartError> {
         let asked = self.ask_in_place(kind, name, input, out);
         self.check_guard(&array.buffer.memory, name, "the array that its answer names");
-        asked.map_err(|status| StartError::Query { query: name, status })?;
+        asked.map_err(|status| self.refused::<A>((kind, name), status))?;
         Ok(array.elements())
     }
 }

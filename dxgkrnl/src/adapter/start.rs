@@ -21,7 +21,7 @@ use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_N
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
-use crate::port::{IdleEngines, LeftMapping, Member, Port, Resources};
+use crate::port::{IdleEngines, LeftMapping, Member, Parts, Port, Resources};
 use crate::refusal::Failure;
 use crate::rescue::Rescue;
 use crate::tdr::Tdr;
@@ -30,7 +30,6 @@ use crate::vidmm::joint_limit::JointLimit;
 use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::DeviceObject;
-use nt::pci::Interrupt;
 
 /// The state that plug and play keeps of a device between AddDevice and RemoveDevice.
 pub(crate) struct DeviceStack {
@@ -218,7 +217,7 @@ impl Adapter {
     }
 
     fn disconnect_hardware(&self, link: &Link) {
-        if link.function.interrupt != Interrupt::None {
+        if link.function.interrupt.count() != 0 {
             link.function.bus.disconnect_interrupts();
         }
         link.function.disable();
@@ -274,6 +273,7 @@ impl Adapter {
         let driver: DXGK_DRIVERCAPS = self.require(Kind::DXGKQAITYPE_DRIVERCAPS, "DRIVERCAPS", &mut [])?;
         let driver = Box::new(driver);
         let features = self.negotiate();
+        self.check_feature_interface()?;
         let around = Surroundings {
             memory: self.machine.ram().size(),
             is_display: self.links().iter().any(|link| link.function.is_display()),
@@ -288,12 +288,12 @@ impl Adapter {
         self.query_device_caps(&driver)?;
         let native_fence = self.query_native_fence(&driver)?;
         let user_mode_submission = self.query_user_mode_submission(features.user_mode_submission)?;
-        let parts = (0..engines)
+        let described = (0..engines)
             .map(|engine| self.query_engine(engine, node_count, features))
             .collect::<Result<Vec<EngineCaps>, _>>()?;
-        link::check_alike(&parts)?;
+        link::check_alike(&described)?;
         let (mut nodes, mut segments, mut versions, mut first) = (Vec::new(), Vec::new(), Vec::new(), None);
-        for mut part in parts {
+        for mut part in described {
             nodes.append(&mut part.nodes);
             segments.append(&mut part.segments);
             versions.push(part.version);
@@ -306,7 +306,9 @@ impl Adapter {
         let precision = Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION;
         let bits = self.require_array(precision, "HISTORYBUFFERPRECISION", node_count as usize)?;
         rules::check_history_precision(&bits)?;
-        self.query_power_components(&driver, node_count)?;
+        let of_engine = |engine| segments.iter().filter(|segment| segment.engine == engine).count() as u32;
+        let parts = (0..engines).map(|engine| Parts { nodes: node_count, segments: of_engine(engine) });
+        self.query_power_components(&driver, &parts.collect::<Vec<_>>())?;
         Ok(AdapterCaps {
             engines,
             nodes,
@@ -364,7 +366,7 @@ impl Adapter {
             match self.query_whole::<DXGK_WDDMDEVICECAPS>(kind, WDDMDEVICECAPS, &mut system)? {
                 Ok(device) => rules::check_device_caps(&device, version)?,
                 Err(status) if version.version >= DXGKDDI_INTERFACE_VERSION_WDDM3_2 => {
-                    return Err(StartError::Query { query: WDDMDEVICECAPS, status });
+                    return Err(self.refused::<DXGK_WDDMDEVICECAPS>((kind, WDDMDEVICECAPS), status));
                 }
                 Err(_) => {}
             }
@@ -383,7 +385,9 @@ impl Adapter {
                 }
                 // One that is not linked may leave the question open.
                 Err(_) if self.links().len() == 1 => {}
-                Err(status) => return Err(StartError::Query { query: "PHYSICALADAPTERCAPS", status }),
+                Err(status) => {
+                    return Err(self.refused::<DXGK_PHYSICALADAPTERCAPS>((physical, "PHYSICALADAPTERCAPS"), status));
+                }
             }
         }
         self.check_handles(&handles)?;
@@ -413,9 +417,10 @@ impl Adapter {
             return Ok(None);
         }
         let kind = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_NATIVE_FENCE_CAPS;
-        let caps: DXGK_NATIVE_FENCE_CAPS = self
-            .query_whole(kind, "NATIVE_FENCE_CAPS", &mut [])?
-            .map_err(|status| StartError::NativeFenceCaps(format!("the query failed with {status}")))?;
+        let caps: DXGK_NATIVE_FENCE_CAPS = self.query_whole(kind, "NATIVE_FENCE_CAPS", &mut [])?.map_err(|status| {
+            let size = self.output_size(kind, size_of::<DXGK_NATIVE_FENCE_CAPS>());
+            StartError::NativeFenceCaps(format!("the query failed with {status}; {size}"))
+        })?;
         let checked = rules::check_native_fence(&caps);
         self.judged::<DXGK_NATIVE_FENCE_CAPS>((kind, "NATIVE_FENCE_CAPS"), &mut [], checked)?;
         Ok(Some(caps))
@@ -426,9 +431,11 @@ impl Adapter {
             return Ok(None);
         }
         let kind = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_USERMODESUBMISSION_CAPS;
-        let caps: DXGK_USERMODESUBMISSION_CAPS = self
-            .query_whole(kind, "USERMODESUBMISSION_CAPS", &mut [])?
-            .map_err(|status| StartError::UserModeSubmissionCaps(format!("the query failed with {status}")))?;
+        let caps: DXGK_USERMODESUBMISSION_CAPS =
+            self.query_whole(kind, "USERMODESUBMISSION_CAPS", &mut [])?.map_err(|status| {
+                let size = self.output_size(kind, size_of::<DXGK_USERMODESUBMISSION_CAPS>());
+                StartError::UserModeSubmissionCaps(format!("the query failed with {status}; {size}"))
+            })?;
         let checked = rules::check_user_mode_submission(&caps);
         self.judged::<DXGK_USERMODESUBMISSION_CAPS>((kind, "USERMODESUBMISSION_CAPS"), &mut [], checked)?;
         Ok(Some(caps))

@@ -5,6 +5,7 @@
 //! the driver through DXGKDDI_FEATURE_INTERFACE and keeps the answer.
 
 use std::collections::BTreeMap;
+use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use nt::lock::{Mutex, lock};
@@ -18,6 +19,7 @@ use crate::caps::EnabledFeatures;
 use crate::config::FeaturePolicy;
 use crate::ddi_buffer::Lent;
 use crate::kmd_handle::KmdHandle;
+use crate::start_error::StartError;
 
 /// The one version of every feature here.
 const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;
@@ -38,9 +40,31 @@ pub(crate) struct FeatureDecision {
 #[derive(Clone, Copy)]
 struct DriverInterface {
     context: KmdHandle,
-    dereference: PINTERFACE_REFERENCE,
+    dereference: unsafe extern "win64" fn(*mut c_void),
     query_support: PDXGKDDI_QUERYFEATURESUPPORT,
     query_interface: PDXGKDDI_QUERYFEATUREINTERFACE,
+}
+
+impl DriverInterface {
+    /// # Errors
+    /// The member that is not what a driver fills in. [dispmprt: DXGKDDI_QUERY_INTERFACE, DXGKDDI_FEATURE_INTERFACE]
+    fn of(filled: &DXGKDDI_FEATURE_INTERFACE) -> Result<Self, String> {
+        let header = [
+            ("Size", filled.Size, size_of::<DXGKDDI_FEATURE_INTERFACE>() as u16),
+            ("Version", filled.Version, DXGKDDI_FEATURE_INTERFACE_VERSION_1),
+        ];
+        if let Some((member, found, asked)) = header.into_iter().find(|(_, found, asked)| found != asked) {
+            return Err(format!("{member} is {found}, and {asked} was asked for"));
+        }
+        let null = |member: &str| format!("{member} is NULL");
+        filled.InterfaceReference.ok_or_else(|| null("InterfaceReference"))?;
+        Ok(Self {
+            context: KmdHandle::new(filled.Context),
+            dereference: filled.InterfaceDereference.ok_or_else(|| null("InterfaceDereference"))?,
+            query_support: filled.QueryFeatureSupport.ok_or_else(|| null("QueryFeatureSupport"))?,
+            query_interface: filled.QueryFeatureInterface.ok_or_else(|| null("QueryFeatureInterface"))?,
+        })
+    }
 }
 
 /// A driver has a feature that cannot be off: the last state there is. [d3dkmdt: DXGK_FEATURE_SUPPORT_ALWAYS_ON]
@@ -50,6 +74,8 @@ pub(crate) const DXGK_FEATURE_SUPPORT_ALWAYS_ON: u32 = 3;
 #[derive(Default)]
 pub(crate) struct Features {
     interface: OnceLock<Option<DriverInterface>>,
+    /// What is wrong with the interface that the driver handed out.
+    broken: OnceLock<String>,
     decisions: Mutex<BTreeMap<i32, FeatureDecision>>,
     /// DriverSupportState of DxgkCbQueryFeatureSupport by feature number.
     legacy: Mutex<BTreeMap<i32, u32>>,
@@ -229,14 +255,13 @@ impl Port {
         if !status.is_success() {
             return None;
         }
-        let (Some(query_support), Some(query_interface)) =
-            (interface.QueryFeatureSupport, interface.QueryFeatureInterface)
-        else {
-            self.machine.verifier().log("the driver's feature interface lacks a function".into());
-            return None;
-        };
-        let (context, dereference) = (KmdHandle::new(interface.Context), interface.InterfaceDereference);
-        Some(DriverInterface { context, dereference, query_support, query_interface })
+        DriverInterface::of(&interface).map_err(|broken| self.features.broken.set(broken)).ok()
+    }
+
+    /// # Errors
+    /// What the driver has handed out as DXGKDDI_FEATURE_INTERFACE is none; no feature was asked for by it.
+    pub(crate) fn check_feature_interface(&self) -> Result<(), StartError> {
+        self.features.broken.get().map_or(Ok(()), |broken| Err(StartError::FeatureInterface(broken.clone())))
     }
 
     /// The driver's function that builds test command buffers, where kernel-mode testing is enabled. Asked for once.
@@ -276,13 +301,10 @@ impl Port {
 
     /// Gives the driver's feature interface back before the driver is stopped.
     pub(crate) fn release_features(&self) {
-        let Some(Some(interface)) = self.features.interface.get() else { return };
-        if let Some(dereference) = interface.dereference {
-            let context = interface.context.raw();
-            self.miniport.call_interface("InterfaceDereference", || {
-                // SAFETY: the driver handed out this function for this context.
-                unsafe { dereference(context) }
-            });
-        }
+        let Some(Some(DriverInterface { context, dereference, .. })) = self.features.interface.get() else { return };
+        self.miniport.call_interface("InterfaceDereference", || {
+            // SAFETY: the driver handed out this function for this context.
+            unsafe { dereference(context.raw()) }
+        });
     }
 }

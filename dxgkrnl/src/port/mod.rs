@@ -15,7 +15,7 @@ pub(crate) use bar_owners::{BarOwner, NO_BAR_OWNER};
 pub(crate) use features::DXGK_FEATURE_SUPPORT_ALWAYS_ON;
 pub(crate) use link::{Link, Member};
 pub use power::PowerComponentState;
-pub(crate) use power::{COMPONENTS_MAX, Component, NodeUse, PowerComponents, check_component};
+pub(crate) use power::{COMPONENTS_MAX, Component, NodeUse, Parts, PowerComponents, check_component};
 pub(crate) use resources::{LeftMapping, Resources};
 
 use std::io;
@@ -358,7 +358,7 @@ impl Port {
                 self.interrupts.add_line(place, bus);
                 bus.connect_line(sink)
             }
-            Interrupt::None => Ok(()),
+            Interrupt::NoLine(_) | Interrupt::None => Ok(()),
         }
     }
 

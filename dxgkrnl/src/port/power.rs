@@ -76,6 +76,8 @@ enum Transition {
 pub(crate) struct Component {
     /// The node of an engine.
     pub(crate) node: Option<u32>,
+    /// The identifier of a memory segment.
+    segment: Option<u32>,
     /// F1 means that the device may leave D0, which is inferred from the name of the type; its page says no more. [d3dkmddi: DXGK_POWER_COMPONENT_TYPE]
     is_d3_transition: bool,
     states: u32,
@@ -144,12 +146,49 @@ fn check_states(states: &[DXGK_POWER_RUNTIME_STATE]) -> Result<(), String> {
     Ok(())
 }
 
-/// The rules for one component. `node_count`: nodes of the adapter.
+/// What components of a physical adapter may stand for: so many nodes, and so many memory segments, which are numbered from 1.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts {
+    pub(crate) nodes: u32,
+    pub(crate) segments: u32,
+}
+
+/// The node of an engine or the segment of memory that a component stands for. [d3dkmddi: DXGK_POWER_COMPONENT_MAPPING]
+///
+/// # Errors
+/// There is none of this number.
+fn check_mapping(mapping: &DXGK_POWER_COMPONENT_MAPPING, parts: Parts) -> Result<(Option<u32>, Option<u32>), String> {
+    match mapping.ComponentType {
+        DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE => {
+            // SAFETY: both arms are a number.
+            let node = unsafe { mapping.u.EngineDesc }.NodeIndex;
+            if node < parts.nodes {
+                return Ok((Some(node), None));
+            }
+            let nodes = parts.nodes;
+            Err(format!("ComponentMapping.EngineDesc.NodeIndex {node} does not exist: there are {nodes} nodes"))
+        }
+        DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_MEMORY => {
+            // SAFETY: both arms are a number.
+            let segment = unsafe { mapping.u.MemoryDesc }.SegmentID;
+            if (1..=parts.segments).contains(&segment) {
+                return Ok((None, Some(segment)));
+            }
+            let last = parts.segments;
+            Err(format!(
+                "ComponentMapping.MemoryDesc.SegmentID {segment} does not exist: there are the segments 1 to {last}"
+            ))
+        }
+        _ => Ok((None, None)),
+    }
+}
+
+/// The rules for one component of an adapter with these parts.
 pub(crate) fn check_component(
     index: u32,
     count: u32,
     info: &DXGK_POWER_RUNTIME_COMPONENT,
-    node_count: u32,
+    parts: Parts,
 ) -> Result<Component, StartError> {
     let broken = |rule: String| Err(StartError::PowerComponent { index, rule });
     let states = info.StateCount;
@@ -182,23 +221,17 @@ pub(crate) fn check_component(
     if reserved != 0 {
         return broken(format!("Flags has the reserved bits {reserved:#x}"));
     }
-    let engine = info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
     let is_d3_transition =
         info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_D3_TRANSITION;
     // The rule of this system, as no page says what the states of this type are.
     if is_d3_transition && states != 2 {
         return broken(format!("{states} F-states of a D3 transition, which has F0 and F1"));
     }
-    // SAFETY: both arms are a number.
-    let node = unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex;
-    let node = engine.then_some(node);
-    if let Some(node) = node.filter(|node| *node >= node_count) {
-        return broken(format!(
-            "ComponentMapping.EngineDesc.NodeIndex {node} does not exist: there are {node_count} nodes"
-        ));
-    }
+    let (node, segment) =
+        check_mapping(&info.ComponentMapping, parts).map_err(|rule| StartError::PowerComponent { index, rule })?;
     Ok(Component {
         node,
+        segment,
         is_d3_transition,
         states,
         driver_completes: info.Flags.DriverCompletesFStateTransition(),
@@ -383,9 +416,11 @@ impl PowerComponents {
 }
 
 impl Component {
-    /// Both stand for the same engine, or for the transition to D3 of the same device.
+    /// Both stand for the same engine, for the same memory segment, or for the transition to D3 of the same device.
     pub(crate) fn is_twin_of(&self, other: &Self) -> bool {
-        self.node.is_some() && self.node == other.node || self.is_d3_transition && other.is_d3_transition
+        self.node.is_some() && self.node == other.node
+            || self.segment.is_some() && self.segment == other.segment
+            || self.is_d3_transition && other.is_d3_transition
     }
 
     /// The engine asked to rest while it was used, and is not used any more.

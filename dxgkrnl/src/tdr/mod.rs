@@ -22,6 +22,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nt::lock::{Innermost, Mutex, MutexGuard, lock};
+use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::*;
@@ -32,7 +33,9 @@ use crate::rank;
 use crate::refusal::DriverAnswer;
 use crate::rescue::Rescue;
 use crate::tdr_report::{TdrFate, TdrInterrupts, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
-use crate::vidsch::{Complaint, Device, DeviceError, HwContext, Recovery, RenderAdapter, Subject, VidSch, Waiter};
+use crate::vidsch::{
+    Complaint, Device, DeviceError, HwContext, Recovery, RenderAdapter, Subject, Timeout, VidSch, Waiter,
+};
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
 use nt::irql::Raised;
@@ -478,8 +481,12 @@ impl Tdr {
     /// [d3dkmddi: DXGKDDI_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO]
     fn collect_debug_information(&self, adapter: &RenderAdapter, code: u32, report: &mut TdrReport) {
         report.live_dump = Some(code);
-        let collect = || adapter.collect_debug_information(code, DEBUG_BYTES);
-        match self.within_delay("DxgkDdiCollectDbgInfo", collect) {
+        let mut timeout = timeout_of(adapter, report);
+        let collected = self.within_delay("DxgkDdiCollectDbgInfo", || {
+            adapter.collect_debug_information(code, DEBUG_BYTES, Some(&mut timeout))
+        });
+        self.check_context(adapter, &timeout);
+        match collected {
             Ok(mut buffer) => {
                 // Zeros at the end of the buffer, which the driver did not write, are cut off.
                 let filled = buffer.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -487,13 +494,59 @@ impl Tdr {
                 report.debug_information = buffer;
             }
             Err(failure) => {
-                report.collection_failed = Some(failure.status());
+                let ddi = failure.answer().map_or("DxgkDdiCollectDbgInfo", DriverAnswer::ddi);
+                report.collection_failed = Some((ddi, failure.status()));
                 let documented = [STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL].contains(&failure.status());
                 let rule = "expected was STATUS_SUCCESS, STATUS_NO_MEMORY or STATUS_UNSUCCESSFUL";
                 let rule = if documented { "the report has nothing of the driver" } else { rule };
                 let told = failure.why().unwrap_or_default();
-                self.verifier.log(format!("{told} for Reason {code:#x}: {rule} [d3dkmddi: DXGKDDI_COLLECTDBGINFO]"));
+                let page = ddi.to_uppercase().replacen("DXGKDDI", "DXGKDDI_", 1);
+                self.verifier.log(format!("{told} for Reason {code:#x}: {rule} [d3dkmddi: {page}]"));
             }
         }
     }
+
+    /// The log has a context that DxgkDdiCollectDbgInfo2 named and that does not exist.
+    fn check_context(&self, adapter: &RenderAdapter, timeout: &Timeout) {
+        let named = timeout.engine.map(|payload| payload.hContext).filter(|context| !context.is_null());
+        let Some(context) = named else { return };
+        let sch = adapter.vidsch();
+        let hardware = sch.hw_contexts().into_iter().map(|context| context.handles());
+        let packets = sch.packet_contexts().into_iter().map(|context| context.handles());
+        if !hardware.chain(packets).any(|(system, driver)| [system.raw(), driver.raw()].contains(&context)) {
+            self.verifier.log(format!(
+                "DxgkDdiCollectDbgInfo2 named {context:p} as hContext of TdrPayload, which is no context of the adapter, and expected is the one that it takes for the cause or NULL \
+                 [d3dkmddi: DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT]"
+            ));
+        }
+    }
+}
+
+/// What DxgkDdiCollectDbgInfo2 is told. That a reset of the adapter for another reason than a program's or a page fault's counts as one of an engine that was promoted, and that queues with
+/// work are the ready ones, is inferred. [d3dkmddi: DXGK_TDR_TYPE, DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT]
+fn timeout_of(adapter: &RenderAdapter, report: &TdrReport) -> Timeout {
+    type Type = DXGK_TDR_TYPE;
+    let Some(node) = report.node else {
+        let kind = match report.reason {
+            TdrReason::Forced => Type::DXGK_TDR_TYPE_FORCED,
+            TdrReason::PageFault => Type::DXGK_TDR_TYPE_PAGE_FAULT,
+            _ => Type::DXGK_TDR_TYPE_ENGINE_TIMEOUT_PROMOTED,
+        };
+        return Timeout { kind, engine: None };
+    };
+    if report.reason == TdrReason::PageFault {
+        return Timeout { kind: Type::DXGK_TDR_TYPE_ENGINE_PAGE_FAULT, engine: None };
+    }
+    let (sch, (ordinal, engine)) = (adapter.vidsch(), adapter.caps().ordinals(node));
+    let mut payload = DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT::zeroed();
+    (payload.NodeOrdinal, payload.EngineOrdinal) = (ordinal, engine);
+    if let Some(state) = sch.nodes().get(node as usize).map(|node| node.state()) {
+        payload.LastHwCompletedFenceId = state.last_completed().into();
+        payload.LastHwSubmittedFenceId = state.last_submitted().into();
+    }
+    let leaves = |context: &Arc<HwContext>| context.node() == node && context.is_leaving();
+    payload.NumberOfPendingSuspendRequests = sch.hw_contexts().iter().filter(|context| leaves(context)).count() as u32;
+    let works = |queue: &&TdrQueue| queue.kind != TdrKind::Packets && queue.node == node && queue.is_busy();
+    payload.NumberOfReadyInteractiveHwQueues = report.queues.iter().filter(works).count() as u32;
+    Timeout { kind: Type::DXGK_TDR_TYPE_ENGINE_TIMEOUT, engine: Some(payload) }
 }

@@ -6,6 +6,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use crate::ddi_buffer::DdiArray;
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::rescue::{Rescue, Rescues};
@@ -188,6 +189,14 @@ impl Driver {
         Err(STATUS_DEVICE_REMOVED)
     }
 
+    /// After DXGK_OPERATION_UPDATE_PAGE_TABLE of an engine with these entries.
+    pub(crate) fn check_entries(&self, engine: u32, entries: &DdiArray<DXGK_PTE>) {
+        if !entries.is_intact() {
+            let call = building(engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE);
+            entries.check(&self.verifier, &call, "pPageTableEntries");
+        }
+    }
+
     /// True if the GPU writes the page tables of a process.
     pub(crate) fn tables_by_gpu(&self, paging_process: bool) -> bool {
         !paging_process && self.mmu.PageTableUpdateMode != DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL
@@ -313,8 +322,10 @@ impl TableMemory for TableWriter<'_> {
         let is_alone = !self.driver.tables_by_gpu(false);
         let behind = self.segments.behind_table(update.table).filter(|_| is_alone).map(Behind::new);
         let address = DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: address.as_ptr().cast() };
-        let u = arguments.with(entries, DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, address);
+        let mut lent = DdiArray::new(entries.to_vec());
+        let u = arguments.with(&mut lent, DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, address);
         self.driver.at_once(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)?;
+        self.driver.check_entries(self.engine, &lent);
         let overrun = behind.and_then(|behind| behind.overrun(update.table.len()));
         match overrun.or_else(|| watched.and_then(|watched| watched.left_out(update.phase, entries))) {
             Some(rule) if !self.driver.verifier.is_stopped() => {

@@ -4,6 +4,7 @@ use nt::page::PAGE_SIZE;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 
+use crate::ddi_buffer::DdiArray;
 use crate::kmd_handle::KmdHandle;
 use crate::vidmm::table::Table;
 
@@ -60,12 +61,12 @@ impl UpdateArguments {
     /// The arguments of the operation; the entries must be there until it is built.
     pub(crate) fn with(
         &self,
-        entries: &[DXGK_PTE],
+        entries: &mut DdiArray<DXGK_PTE>,
         mode: DXGK_PAGETABLEUPDATEMODE,
         table: DXGK_PAGETABLEUPDATEADDRESS,
     ) -> DXGKARG_BUILDPAGINGBUFFER_Union {
         let mut args = DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE::zeroed();
-        args.pPageTableEntries = entries.as_ptr().cast_mut();
+        args.pPageTableEntries = entries.address();
         args.NumPageTableEntries = self.count;
         args.Flags = self.flags;
         args.PageTableLevel = self.level;

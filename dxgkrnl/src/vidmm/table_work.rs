@@ -9,6 +9,7 @@
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
+use crate::ddi_buffer::DdiArray;
 use crate::vidmm::driver::{Operation, building};
 use crate::vidmm::memory::Memory;
 use crate::vidmm::table_operation::{Flush, TableWork, UpdateArguments};
@@ -64,11 +65,11 @@ impl Memory {
             let physical = D3DGPU_PHYSICAL_ADDRESS { SegmentId: segment, Padding: 0, SegmentOffset: table.1 };
             DXGK_PAGETABLEUPDATEADDRESS { GpuPhysical: physical }
         };
-        self.emit_table_operation(
-            update.engine,
-            Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE,
-            update.with(entries, mode, address),
-        )
+        let mut lent = DdiArray::new(entries.to_vec());
+        let u = update.with(&mut lent, mode, address);
+        let emitted = self.emit_table_operation(update.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u);
+        self.driver.check_entries(update.engine, &lent);
+        emitted
     }
 
     fn emit_flush(&mut self, flush: &Flush) -> Result<(), NTSTATUS> {

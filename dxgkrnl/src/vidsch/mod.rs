@@ -79,7 +79,7 @@ pub(crate) use objects::packet_context::{PacketCommands, PacketContext};
 pub(crate) use objects::priority;
 pub(crate) use objects::process_adapter::ProcessAdapter;
 pub(crate) use objects::queue_wait::Objects;
-pub(crate) use objects::render_adapter::RenderAdapter;
+pub(crate) use objects::render_adapter::{RenderAdapter, Timeout};
 pub(crate) use objects::running::NodeFigures;
 pub use objects::scheduling_log::SchedulingLogCounts;
 pub use objects::signalled::FenceReports;

@@ -249,7 +249,11 @@ impl VidSch {
             return Err(Bugcheck::new(
                 Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
                 [0; 4],
-                format!("HWQUEUE_PAGE_FAULTED names {}, which does not exist", fault.target),
+                format!(
+                    "HWQUEUE_PAGE_FAULTED names {}, which does not exist: expected is {} [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA]",
+                    fault.target,
+                    fault.target.expected()
+                ),
             ));
         }
         let error = DeviceError::PageFault { address: fault.address, flags: fault.flags, code: fault.error };

@@ -181,7 +181,7 @@ const KERNEL: &[Kernel] = &[
             (["0x1000", "resource or fast mutex", "0", "0"], "a thread waits for what it has itself"),
             (
                 ["0x1002", "object", "0", "0"],
-                "an event, semaphore, mutex, timer, DPC, fast mutex or executive resource is used that was never initialised; the page says it of resources that are acquired, and of the others it is ours",
+                "an event, semaphore, mutex, timer, DPC, fast mutex or executive resource is used that was never initialised, or a spin lock that lies in pool which was freed; the page says it of resources that are acquired, and of the others it is ours",
             ),
             (["0x100B", "resource", "0", "0"], "an executive resource is deleted that a thread has"),
         ],
@@ -359,8 +359,10 @@ fn sources(folder: &Path, into: &mut Vec<String>) {
 /// Names and codes of the constants of `Bugcheck`.
 fn constants(text: &str) -> Vec<(&str, u32)> {
     let parse = |line: &str| u32::from_str_radix(line.trim_start_matches("0x").trim_end_matches(';'), 16).ok();
-    let lines = text.lines().filter_map(|line| line.trim().strip_prefix("pub const "));
-    lines.filter_map(|line| line.split_once(": u32 = ")).filter_map(|(name, code)| Some((name, parse(code)?))).collect()
+    let (_, codes) = text.split_once("\ncodes! {\n").expect("the codes");
+    let (codes, _) = codes.split_once("\n}\n").expect("their end");
+    let lines = codes.lines().filter_map(|line| line.trim().split_once(" = "));
+    lines.filter_map(|(name, code)| Some((name, parse(code)?))).collect()
 }
 
 #[test]

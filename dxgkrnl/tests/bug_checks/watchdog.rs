@@ -200,7 +200,8 @@ fn a_linked_driver_that_never_returns_ends_its_process_and_is_named_before() {
     let output = command.args(["--exact", name, "--nocapture"]).env(MARK, "1").output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(dxgkrnl::EXIT_STUCK.into()), "{told}");
-    let [stop, end, last] = ["*** STOP 0xEA (", "*** The process ends", "last words: "].map(|line| told.find(line));
+    let [stop, end, last] = ["*** STOP THREAD_STUCK_IN_DEVICE_DRIVER 0xEA (", "*** The process ends", "last words: "]
+        .map(|line| told.find(line));
     assert!(stop.is_some() && stop < end && end < last, "{told}");
     assert_eq!(
         told.matches("DriverEntry of driver endless has not returned for 2.0 s, at IRQL 0").count(),

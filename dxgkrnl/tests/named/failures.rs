@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use dxgkrnl::verifier::SpecialPool;
-use dxgkrnl::{MachineConfig, Process, StartError, TdrSettings, thunks};
+use dxgkrnl::{MachineConfig, OutputSize, Process, StartError, TdrSettings, thunks};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -30,6 +30,11 @@ fn refused_by(mutant: Mutant, special_pool: SpecialPool) -> StartError {
     let error = bench.start().expect_err("the mutant must be refused");
     assert_eq!(bench.machine.bugcheck(), None);
     error
+}
+
+/// The size of an answer to a driver of the newest version.
+fn newest(size: usize) -> OutputSize {
+    OutputSize { offered: size, version: "WDDM 3.2", newest: size }
 }
 
 /// Answers everything by halves.
@@ -60,7 +65,7 @@ fn an_answer_that_was_not_written_to_its_end_is_named_and_nothing_is_made_of_wha
         StartError::ShortAnswer {
             query: "DRIVERCAPS",
             written: size / 2,
-            size,
+            output: newest(size),
             member: Some("DXGK_DRIVERCAPS.WDDMVersion")
         }
     );
@@ -80,7 +85,7 @@ fn an_answer_that_was_not_written_to_its_end_is_named_and_nothing_is_made_of_wha
         ),
     ] {
         let error = refused(Mutant { answers: Some(kind), ..SOUND });
-        assert_eq!(error, StartError::ShortAnswer { query, written: 0, size, member });
+        assert_eq!(error, StartError::ShortAnswer { query, written: 0, output: newest(size), member });
         assert!(
             error.to_string().contains(&format!("DxgkDdiQueryAdapterInfo({query}) succeeded, but wrote only 0 of"))
         );
@@ -129,7 +134,7 @@ fn what_a_driver_leaves_as_it_lies_in_its_caps_is_zero_and_with_special_pool_it_
     let error = refused_by(mutant, SpecialPool::VerifyEnd);
     let size = size_of::<DXGK_DRIVERCAPS>();
     assert!(
-        matches!(error, StartError::ShortAnswer { query: "DRIVERCAPS", size: whole, .. } if whole == size),
+        matches!(error, StartError::ShortAnswer { query: "DRIVERCAPS", output, .. } if output == newest(size)),
         "{error}"
     );
     // Half of the caps is not what they have to be: the first member that is missing is named.

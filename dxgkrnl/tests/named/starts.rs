@@ -1,14 +1,16 @@
 //! What a driver says of itself, of its memory and of a context at start: where it breaks a rule, the error names field, value, rule and page.
 //! [d3dkmddi: DXGK_DRIVERCAPS, DXGK_SEGMENTDESCRIPTOR4, DXGK_GPUMMUCAPS, DXGK_CONTEXTINFO; d3dkmdt: DXGK_NODEMETADATA_FLAGS]
 
+use std::ffi::c_void;
 use std::mem::offset_of;
 
 use dxgkrnl::{LoadError, MachineConfig, StartError};
 use wddm_ddi::km::*;
-use wddm_ddi::types::{HANDLE, LARGE_INTEGER, NTSTATUS};
+use wddm_ddi::status::STATUS_BUFFER_TOO_SMALL;
+use wddm_ddi::types::*;
 
 use super::failures::answer_some_caps;
-use super::minimal::{Bench, Mutant, SOUND, driver};
+use super::minimal::{Bench, Mutant, SOUND, answers, driver};
 
 /// The text of the error with which a driver does not start.
 fn refused(mutant: Mutant) -> String {
@@ -38,6 +40,71 @@ fn placed(segments: &mut [DXGK_SEGMENTDESCRIPTOR4; 2], address: i64, size: usize
 
 /// The first BAR of the device: registers, which are accessed by calls.
 const REGISTERS: i64 = (1 << 40) + (1 << 32);
+
+/// Knows DXGK_DRIVERCAPS as the newest version has it, whatever its own version is.
+unsafe extern "win64" fn wants_the_newest_caps(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let asked = unsafe { args.read() };
+    let is_of_caps = asked.Type == DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_DRIVERCAPS;
+    if is_of_caps && (asked.OutputDataSize as usize) < size_of::<DXGK_DRIVERCAPS>() {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    // SAFETY: the arguments are the system's.
+    unsafe { answers::query_adapter_info(context, args) }
+}
+
+#[test]
+fn a_driver_that_wants_the_answer_of_another_version_is_told_the_size_that_it_was_offered_and_both_versions() {
+    let version = INTERFACE_VERSIONS.iter().find(|version| version.name == "WDDM 2.1").unwrap();
+    let mutant =
+        Mutant { version, table: |table| table.DxgkDdiQueryAdapterInfo = Some(wants_the_newest_caps), ..SOUND };
+    let whole = size_of::<DXGK_DRIVERCAPS>();
+    let offered = bytes_in_version("DXGK_DRIVERCAPS", whole, version.version);
+    assert!(offered < whole);
+    let expected = format!(
+        "DxgkDdiQueryAdapterInfo(DRIVERCAPS) failed with STATUS_BUFFER_TOO_SMALL (0xc0000023); OutputDataSize was {offered}, the bytes of the answer in WDDM 2.1, which is the version of \
+         the DDI table; it has {whole} in WDDM 3.2 [d3dkmddi: DXGK_QUERYADAPTERINFOTYPE]"
+    );
+    assert_eq!(refused(mutant), expected);
+}
+
+/// A driver that hands out its interface of features with one member changed.
+macro_rules! hands_out {
+    ($member:ident, $value:expr) => {{
+        unsafe extern "win64" fn query_interface(context: *mut c_void, query: *mut QUERY_INTERFACE) -> NTSTATUS {
+            // SAFETY: the arguments are the system's.
+            let status = unsafe { driver::query_interface(context, query) };
+            // SAFETY: the system passes the structure.
+            let place = unsafe { (*query).Interface }.cast::<DXGKDDI_FEATURE_INTERFACE>();
+            // SAFETY: the place has the interface that was just written.
+            unsafe { (*place).$member = $value };
+            status
+        }
+        Mutant { table: |table| table.DxgkDdiQueryInterface = Some(query_interface), ..SOUND }
+    }};
+}
+
+/// DxgkDdiQueryInterface sets Size and Version and initialises both routines and every other function of the interface. [dispmprt: DXGKDDI_QUERY_INTERFACE] That
+/// the start is refused is a rule of this system.
+#[test]
+fn an_interface_of_features_that_is_not_filled_in_refuses_the_start_by_the_name_of_the_member() {
+    const SIZE: u16 = size_of::<DXGKDDI_FEATURE_INTERFACE>() as u16;
+    for (mutant, rule) in [
+        (hands_out!(Size, 0), "Size is 0, and 48 was asked for"),
+        (hands_out!(Size, SIZE + 1), "Size is 49, and 48 was asked for"),
+        (hands_out!(Version, 0), "Version is 0, and 1 was asked for"),
+        (hands_out!(Version, 2), "Version is 2, and 1 was asked for"),
+        (hands_out!(InterfaceReference, None), "InterfaceReference is NULL"),
+        (hands_out!(InterfaceDereference, None), "InterfaceDereference is NULL"),
+        (hands_out!(QueryFeatureSupport, None), "QueryFeatureSupport is NULL"),
+        (hands_out!(QueryFeatureInterface, None), "QueryFeatureInterface is NULL"),
+    ] {
+        let expected = format!(
+            "DxgkDdiQueryInterface answered STATUS_SUCCESS for GUID_WDDM_INTERFACE_FEATURE, and in DXGKDDI_FEATURE_INTERFACE {rule} [dispmprt: DXGKDDI_QUERY_INTERFACE]"
+        );
+        assert_eq!(refused(mutant), expected);
+    }
+}
 
 #[test]
 fn descriptors_of_segments_closer_together_than_the_stride_are_named_with_it() {

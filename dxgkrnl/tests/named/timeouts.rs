@@ -1,6 +1,8 @@
 //! Timeouts that a program forces, and drivers that fail in the reset of the adapter. [d3dkmthk: D3DKMT_ESCAPE, D3DKMT_TDRDBGCTRLTYPE;
 //! d3dkmddi: DXGKDDI_RESETFROMTIMEOUT, DXGKDDI_RESTARTFROMTIMEOUT, DXGKDDI_COLLECTDBGINFO; debugger: 0x116, 0x117]
 
+use std::sync::Mutex;
+
 use dxgkrnl::{
     MachineConfig, Process, TdrLevel, TdrOutcome, TdrReason, TdrReport, TdrSettings, further_thunks, thunks,
 };
@@ -220,6 +222,60 @@ fn a_driver_that_answers_a_reset_with_anything_but_success_is_0x116_with_functio
     }
 }
 
+/// Reason, TdrType, TdrPayloadSize, and node and engine of the payload.
+type Told = (u32, i32, u32, Option<(u32, u32)>);
+
+/// The calls of DxgkDdiCollectDbgInfo2 in the one test that has it.
+static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
+
+/// Notes what it is told, writes a word, and takes nobody's handle for the context that has timed out.
+unsafe extern "win64" fn collects_of_timeouts(_: HANDLE, args: *mut DXGKARG_COLLECTDBGINFO2) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    let payload = args.TdrPayload.cast::<DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT>();
+    // SAFETY: where there is a payload, it is the one of a time-out of an engine.
+    let payload = unsafe { payload.as_mut() }.map(|payload| {
+        payload.hContext = std::ptr::without_provenance_mut(0x4321);
+        (payload.NodeOrdinal, payload.EngineOrdinal)
+    });
+    // SAFETY: the buffer has 64 KiB.
+    unsafe { args.pBuffer.cast::<u64>().write(0x1122_3344_5566_7788) };
+    TOLD.lock().unwrap().push((args.Reason, args.TdrType.0, args.TdrPayloadSize, payload));
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn refuses_timeouts(_: HANDLE, _: *mut DXGKARG_COLLECTDBGINFO2) -> NTSTATUS {
+    STATUS_NO_MEMORY
+}
+
+/// The function is called in the place of DxgkDdiCollectDbgInfo where the driver has it. [d3dkmddi: DXGKDDI_COLLECTDBGINFO2, DXGK_TDR_TYPE, DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT]
+#[test]
+fn a_driver_with_collectdbginfo2_is_told_of_the_timeout_and_an_unknown_context_is_named() {
+    type Slot = fn(&mut DRIVER_INITIALIZATION_DATA);
+    let table: Slot = |table| {
+        table.DxgkDdiCollectDbgInfo = Some(nothing_collected);
+        table.DxgkDdiCollectDbgInfo2 = Some(collects_of_timeouts);
+    };
+    let engine = Control::D3DKMT_TDRDBGCTRLTYPE_ENGINETDR;
+    for (control, expected) in [(FORCE, (0x117, 1, 0, None)), (engine, (0x141, 6, 40, Some((0, 0))))] {
+        with(Mutant { table, ..SOUND }, IN_TESTS, |bench, given| {
+            let (status, log) = told(bench, || ask(given, [control.0, 0], 8));
+            let heard = std::mem::take(&mut *TOLD.lock().unwrap());
+            assert_eq!((status, heard), (STATUS_SUCCESS, vec![expected]), "{log}");
+            let named =
+                "DxgkDdiCollectDbgInfo2 named 0x4321 as hContext of TdrPayload, which is no context of the adapter";
+            assert_eq!(log.contains(named), control == engine, "{log}");
+            assert_eq!(last(bench, given).debug_information, 0x1122_3344_5566_7788_u64.to_ne_bytes());
+        });
+    }
+    let table: Slot = |table| table.DxgkDdiCollectDbgInfo2 = Some(refuses_timeouts);
+    with(Mutant { table, ..SOUND }, IN_TESTS, |bench, given| {
+        force(given, FORCE);
+        let report = last(bench, given);
+        assert_eq!(report.collection_failed, Some(("DxgkDdiCollectDbgInfo2", STATUS_NO_MEMORY)), "{report}");
+    });
+}
+
 unsafe extern "win64" fn nothing_collected(_: HANDLE, _: *const DXGKARG_COLLECTDBGINFO) -> NTSTATUS {
     STATUS_NO_MEMORY
 }
@@ -250,7 +306,8 @@ fn a_driver_that_collects_no_information_is_recovered_and_the_report_names_what_
             let text = format!("DxgkDdiCollectDbgInfo answered {status}");
             assert!(log.contains(&format!("{text} for Reason 0x117: {part}")), "{log}");
             let report = last(bench, given);
-            assert_eq!((report.outcome, report.collection_failed), (TdrOutcome::AdapterReset, Some(status)));
+            let failed = Some(("DxgkDdiCollectDbgInfo", status));
+            assert_eq!((report.outcome, report.collection_failed), (TdrOutcome::AdapterReset, failed));
             assert!(report.to_string().contains(&text), "{report}");
         });
         assert_eq!(bench.machine.bugcheck(), None);

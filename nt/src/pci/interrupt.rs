@@ -25,7 +25,9 @@ pub enum Interrupt {
     Messages(u16),
     /// An interrupt pin, from 1 for INTA#, and neither MSI-X nor MSI. [PCI local bus specification, 6.2.4]
     Line(u8),
-    /// Not at all, or by a pin for which the bus has no line: the driver gets no interrupt resource.
+    /// By a pin that is none, or for which the bus has no line: the driver gets no interrupt resource.
+    NoLine(u8),
+    /// Not at all.
     None,
 }
 
@@ -34,7 +36,8 @@ impl Interrupt {
     pub(super) fn of(bus: &dyn Bus, capacity: u16) -> Self {
         match (message_count(bus, capacity), bus.config_read(INTERRUPT_PIN, 1)) {
             (0, pin @ 1..=4) if bus.has_line() => Self::Line(pin as u8),
-            (0, _) => Self::None,
+            (0, 0) => Self::None,
+            (0, pin) => Self::NoLine(pin as u8),
             (messages, _) => Self::Messages(messages),
         }
     }
@@ -44,22 +47,30 @@ impl Interrupt {
         match self {
             Self::Messages(count) => count,
             Self::Line(_) => 1,
-            Self::None => 0,
+            Self::NoLine(_) | Self::None => 0,
         }
     }
 }
 
 impl fmt::Display for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |pin: u8| char::from(b'@'.saturating_add(pin));
         match *self {
-            Self::Messages(count) => write!(f, "{count} message interrupts"),
-            Self::Line(pin) => {
-                write!(f, "no message interrupts, line-based interrupt INT{}#", char::from(b'@'.saturating_add(pin)))
-            }
-            Self::None => f.write_str(
-                "neither message interrupts nor an interrupt pin with a line of the bus: no interrupt resource, and DxgkDdiInterruptRoutine is never called",
-            ),
+            Self::Messages(count) => return write!(f, "{count} message interrupts"),
+            Self::Line(pin) => return write!(f, "no message interrupts, line-based interrupt INT{}#", name(pin)),
+            Self::NoLine(pin @ 1..=4) => write!(
+                f,
+                "no message interrupts, and Interrupt Pin at 0x3d of configuration space reads {pin} (INT{}#), for which what serves the function has no line: expected is count 1 in \
+                 the answer to DEVICE_GET_IRQ_INFO of index 0 (INTx)",
+                name(pin)
+            )?,
+            Self::NoLine(pin) => write!(
+                f,
+                "no message interrupts, and Interrupt Pin at 0x3d of configuration space reads {pin}: expected is 1 to 4 for INTA# to INTD#, or 0 for none"
+            )?,
+            Self::None => f.write_str("neither message interrupts nor an interrupt pin with a line of the bus")?,
         }
+        f.write_str(": no interrupt resource, and DxgkDdiInterruptRoutine is never called")
     }
 }
 

@@ -12,6 +12,7 @@ struct Config {
     writable: [u32; 64],
     bars: BTreeMap<u8, u64>,
     messages: Option<u32>,
+    has_line: bool,
 }
 
 impl Config {
@@ -36,6 +37,7 @@ impl Config {
             writable,
             bars: BTreeMap::from([(0, 0x1_0000), (2, 4 << 32), (4, 0x1000)]),
             messages: None,
+            has_line: true,
         }
     }
 }
@@ -69,7 +71,7 @@ impl Bus for Config {
         self.messages
     }
     fn has_line(&self) -> bool {
-        true
+        self.has_line
     }
     fn disconnect_interrupts(&self) {}
     fn map_memory(&self, _: &Arc<Ram>) -> io::Result<()> {
@@ -200,23 +202,33 @@ fn command_bits_that_do_not_stick_are_refused_where_the_function_needs_them() {
 
 #[test]
 fn a_function_without_messages_has_the_interrupt_of_its_pin_and_without_a_pin_none() {
-    let of = |pin: u32| {
-        let mut config = Config::new();
+    let served = |pin: u32, has_line| {
+        let mut config = Config { has_line, ..Config::new() };
         let words = config.words.get_mut().unwrap();
         (words[16], words[15]) = (0x09, pin << 8);
         Function::enumerate(Arc::new(config), &mut BusAddresses::default()).unwrap()
     };
+    let of = |pin| served(pin, true);
+    let (unserved, told) = (
+        served(2, false),
+        "Interrupt Pin at 0x3d of configuration space reads 2 (INTB#), for which what serves the function has no line: expected is count 1",
+    );
+    assert!(unserved.interrupt == Interrupt::NoLine(2) && unserved.to_string().contains(told), "{unserved}");
     for (pin, interrupt, told) in [
         (0, Interrupt::None, "neither message interrupts nor an interrupt pin"),
         (1, Interrupt::Line(1), "no message interrupts, line-based interrupt INTA#"),
         (4, Interrupt::Line(4), "line-based interrupt INTD#"),
-        (5, Interrupt::None, "no interrupt resource"),
+        (
+            5,
+            Interrupt::NoLine(5),
+            "Interrupt Pin at 0x3d of configuration space reads 5: expected is 1 to 4 for INTA# to INTD#, or 0 for none",
+        ),
     ] {
         let function = of(pin);
         assert_eq!(function.interrupt, interrupt);
         assert!(function.to_string().contains(told), "{function}");
         let list = function.resources();
-        let count = usize::from(interrupt != Interrupt::None);
+        let count = usize::from(interrupt.count() != 0);
         assert_eq!({ list.PartialCount } as usize, 3 + count);
         if count == 1 {
             let descriptor = list.PartialDescriptors[3];

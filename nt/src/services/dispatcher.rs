@@ -125,7 +125,7 @@ pub(super) fn initialize(service: &'static str, object: *mut c_void, kind: u8, w
 }
 
 /// Parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION: what is used was never initialised. [debugger: 0xc4]
-const UNINITIALIZED: u64 = 0x1002;
+pub(super) const UNINITIALIZED: u64 = 0x1002;
 const EVENTS: [(u8, Option<u8>); 2] =
     [(NOTIFICATION_EVENT, Some(EVENT_WORDS)), (SYNCHRONIZATION_EVENT, Some(EVENT_WORDS))];
 

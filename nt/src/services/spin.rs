@@ -15,6 +15,7 @@ use crate::driver::Export;
 use crate::driver_call::{self, in_service, on_host_stack, stop};
 use crate::irql;
 use crate::lock::delays;
+use crate::pool::Owned;
 use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[
@@ -90,6 +91,9 @@ fn acquire_at(service: &'static str, lock: *mut usize, site: *const CallSite) {
             let reason = format!("{service} by the thread that holds it: {}", told(lock));
             stop(Bugcheck::new(Bugcheck::SPIN_LOCK_ALREADY_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
         }
+        if spins == 0 {
+            require_block(service, lock);
+        }
         spins = spins.wrapping_add(1);
         if spins.is_multiple_of(64) {
             waits.get_or_insert_with(|| in_service(service));
@@ -100,6 +104,16 @@ fn acquire_at(service: &'static str, lock: *mut usize, site: *const CallSite) {
         std::hint::spin_loop();
     }
     note(lock, site);
+}
+
+/// Stops the machine for a lock in pool that was freed: what lies there is no lock any more, and nobody releases it.
+fn require_block(service: &'static str, lock: *mut usize) {
+    let known = || driver_call::current()?.pool().check_range(lock.addr(), size_of::<usize>());
+    if let Some((_, owned @ Owned::Freed { .. })) = on_host_stack(known) {
+        let reason = format!("{service} of spin lock {lock:p}, which lies in {owned}");
+        let parameters = [dispatcher::UNINITIALIZED, lock.addr() as u64, 0, 0];
+        stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
+    }
 }
 
 /// The lock is the thread's now.
@@ -136,6 +150,7 @@ pub(super) fn release(service: &'static str, lock: *mut usize) {
         driver_call::release_spin_lock(lock.addr());
     }
     if owner.compare_exchange(thread_token(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
+        require_block(service, lock);
         let reason = format!("{service} by a thread that does not hold the spin lock");
         stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
     }
@@ -173,6 +188,8 @@ extern "win64" fn try_to_acquire(lock: *mut usize, _: usize, _: usize, site: *co
     let acquired = try_acquire(NAME, lock);
     if acquired {
         note(lock, site);
+    } else {
+        require_block(NAME, lock);
     }
     acquired.into()
 }
@@ -403,6 +420,47 @@ mod tests {
         leftovers.check("a function", driver.verifier());
         let bugcheck = driver.verifier().bugcheck().unwrap();
         assert!(bugcheck.reason.starts_with(&format!("a function returned with spin lock {other:p}")), "{bugcheck}");
+    }
+
+    #[test]
+    fn a_spin_lock_in_pool_that_was_freed_is_named_with_the_block_in_every_form() {
+        const TAG: u32 = u32::from_le_bytes(*b"Lock");
+        let forms: [(&str, fn(*mut usize)); 5] = [
+            ("KeAcquireSpinLockRaiseToDpc", |lock| {
+                _ = raise_and_acquire("KeAcquireSpinLockRaiseToDpc", lock, std::ptr::null())
+            }),
+            ("KeAcquireSpinLockAtDpcLevel", |lock| {
+                irql::set(DISPATCH_LEVEL);
+                acquire_at_dpc_level(lock);
+            }),
+            ("KeTryToAcquireSpinLockAtDpcLevel", |lock| {
+                irql::set(DISPATCH_LEVEL);
+                try_at_dpc_level(lock);
+            }),
+            ("KeReleaseSpinLockFromDpcLevel", |lock| {
+                irql::set(DISPATCH_LEVEL);
+                ke_release_spin_lock_from_dpc_level(lock);
+            }),
+            ("KeReleaseSpinLock", |lock| {
+                irql::set(DISPATCH_LEVEL);
+                // SAFETY: as above.
+                unsafe { ke_release_spin_lock(lock, 0) };
+            }),
+        ];
+        for (service, form) in forms {
+            let driver = Driver::for_tests("frees");
+            let block = driver.pool().allocate(0x40, 128, TAG).unwrap();
+            let lock: *mut usize = block.wrapping_byte_add(16).cast();
+            driver_call::run(&driver, "a function", || {
+                ke_initialize_spin_lock(lock);
+                driver.free_pool(block, TAG).unwrap();
+                form(lock);
+            });
+            let bugcheck = driver.verifier().bugcheck().unwrap();
+            let told = format!("{service} of spin lock {lock:p}, which lies in freed pool with tag 'Lock'");
+            assert!(bugcheck.reason.starts_with(&told), "{service}: {bugcheck}");
+            assert_eq!((bugcheck.code, bugcheck.parameters), (0xc4, [0x1002, lock.addr() as u64, 0, 0]), "{service}");
+        }
     }
 
     #[test]

@@ -198,10 +198,11 @@ mod tests {
     fn only_an_answer_that_is_not_accepted_is_a_disagreement_about_a_rule() {
         let of = |error: StartError| SetupError::start(&error).to_string();
         let unsuccessful = wddm_ddi::status::STATUS_UNSUCCESSFUL;
+        let output = dxgkrnl::OutputSize { offered: 4, version: "WDDM 3.2", newest: 4 };
         for own in [
             StartError::StartDevice(unsuccessful),
             StartError::NodeMetadata { node: 0, status: unsuccessful },
-            StartError::Query { query: "DRIVERCAPS", status: unsuccessful },
+            StartError::Query { query: "DRIVERCAPS", status: unsuccessful, output },
         ] {
             let told = of(own);
             assert!(told.contains("STATUS_UNSUCCESSFUL") && told.contains("the driver's own"), "{told}");

@@ -28,6 +28,19 @@ fn irq_body(flags: u32, index: u32, start: u32, count: u32) -> Vec<u8> {
 }
 
 #[test]
+fn a_refusal_of_triggers_names_index_start_count_and_what_the_server_has() {
+    let mut served = serving();
+    let client = Client::new(served.stream.take().unwrap()).unwrap();
+    let trigger = eventfd(0);
+    let error = client.set_triggers(VECTORS.into(), &[trigger.as_fd()]).unwrap_err().to_string();
+    let asked = format!("refuses DEVICE_SET_IRQS of index 2 (MSI-X) with start {VECTORS}, count 1 and flags 0x24");
+    let has = format!("(os error {EINVAL}); DEVICE_GET_IRQ_INFO of the index answers count {VECTORS}");
+    assert!(error.contains(&asked) && error.ends_with(&has), "{error}");
+    let error = client.set_line_trigger(Some(trigger.as_fd())).unwrap_err().to_string();
+    assert!(error.contains("DEVICE_GET_IRQ_INFO of index 0 (INTx) answers count 0, and expected is 1"), "{error}");
+}
+
+#[test]
 fn a_client_learns_what_the_function_has() {
     let mut served = serving();
     let client = Client::new(served.stream.take().unwrap()).unwrap();

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use nt::bugcheck::Bugcheck;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
+use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::HANDLE;
 
 use crate::vidsch::objects::call_mapping::CallMapping;
@@ -37,6 +38,22 @@ impl<'a> Arrays<'a> {
     }
 }
 
+/// A place of [`Arrays`] whose value is not as it should be, and that value.
+type Unwritten = Option<(usize, u64)>;
+
+/// The machine has stopped when this returns if the driver answered success and left a value unwritten. The names are those of the function, of the member that points to the values,
+/// and of the page. [d3dkmddi: DXGKDDI_UPDATEMONITOREDVALUES, DXGKDDI_UPDATECURRENTVALUESFROMCPU]
+fn must_be_written(updates: &[(&Fence, u64)], unwritten: Unwritten, [ddi, member, page]: [&str; 3]) {
+    let Some((place, found)) = unwritten else { return };
+    let Some((fence, value)) = updates.get(place) else { return };
+    let sch = fence.sch();
+    if !sch.verifier.is_stopped() && !sch.is_of_absent_function() {
+        sch.broken(format!(
+            "{ddi} answered {STATUS_SUCCESS}, and {member}[{place}] points to {found:#x}: expected is {value:#x}, which is UpdatedValueArray[{place}] [d3dkmddi: {page}]"
+        ));
+    }
+}
+
 /// Tells the driver new MonitoredValues of native fences of one adapter, in one call at device level. Nothing happens to
 /// monitored fences, which have none.
 pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
@@ -49,7 +66,12 @@ pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
     args.UpdatedValueArray = arrays.values.as_mut_ptr();
     args.MonitoredValueKernelCpuVa = arrays.addresses.as_mut_ptr();
     args.NumFences = native.len() as u32;
-    let status = adapter.at_device_level(|| adapter.miniport.update_monitored_values(&args)).status();
+    let (status, unwritten) = adapter.at_device_level(|| {
+        let status = adapter.miniport.update_monitored_values(&args).status();
+        // Nobody else writes them, and at this level no other update runs.
+        let words = native.iter().map(|(fence, value)| (fence.monitored_word().load(), *value));
+        (status, words.enumerate().find(|(_, (found, value))| found != value).map(|(place, (found, _))| (place, found)))
+    });
     first.sch().must_succeed(status, || {
         Bugcheck::scheduler(
             subcode::UPDATE_MONITORED_FAILED,
@@ -59,6 +81,8 @@ pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
             format!("DxgkDdiUpdateMonitoredValues failed with {status}"),
         )
     });
+    let names = ["DxgkDdiUpdateMonitoredValues", "MonitoredValueKernelCpuVa", "DXGKDDI_UPDATEMONITOREDVALUES"];
+    must_be_written(&native, unwritten, names);
 }
 
 /// GPU waits on `fence` fall through from now on.
@@ -91,6 +115,7 @@ pub(in crate::vidsch) fn write_current(updates: &[(&Fence, u64)], flags: DXGK_UP
     args.CurrentValueKernelCpuVa = arrays.addresses.as_mut_ptr();
     args.NumFences = updates.len() as u32;
     args.Flags = flags;
+    let before: Vec<u64> = updates.iter().map(|(fence, _)| fence.current_word().load()).collect();
     let status = adapter.miniport.update_current_values_from_cpu(&args).status();
     first.sch().must_succeed(status, || {
         Bugcheck::scheduler(
@@ -101,6 +126,15 @@ pub(in crate::vidsch) fn write_current(updates: &[(&Fence, u64)], flags: DXGK_UP
             format!("DxgkDdiUpdateCurrentValuesFromCpu failed with {status}"),
         )
     });
+    if flags.into_bits() != 0 {
+        return;
+    }
+    // The GPU may have signalled another value since; one that is as it was has been written by nobody.
+    let words =
+        updates.iter().zip(before).map(|((fence, value), before)| (fence.current_word().load(), before, *value));
+    let unwritten = words.enumerate().find(|(_, (found, before, value))| found == before && found != value);
+    let names = ["DxgkDdiUpdateCurrentValuesFromCpu", "CurrentValueKernelCpuVa", "DXGKDDI_UPDATECURRENTVALUESFROMCPU"];
+    must_be_written(updates, unwritten.map(|(place, (found, ..))| (place, found)), names);
 }
 
 impl VidSch {

@@ -244,6 +244,12 @@ impl HwContext {
         lock(&self.suspension).answered() >= fence
     }
 
+    /// True while a suspension that was asked for is not complete.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let suspension = lock(&self.suspension);
+        suspension.issued > suspension.answered().max(suspension.resumed)
+    }
+
     /// True from a suspension that is complete until the context is resumed.
     pub(crate) fn is_off(&self) -> bool {
         let suspension = lock(&self.suspension);

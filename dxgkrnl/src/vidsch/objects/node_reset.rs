@@ -73,8 +73,12 @@ impl NodeState {
 
     fn hold(&mut self) -> Snapshot {
         self.held = true;
-        let last_completed = self.fences.last_completed();
-        Snapshot { last_completed, last_submitted: self.flight.back().map_or(last_completed, |last| last.id) }
+        Snapshot { last_completed: self.last_completed(), last_submitted: self.last_submitted() }
+    }
+
+    /// Id of the last packet that is on the hardware, or that was.
+    pub(crate) fn last_submitted(&self) -> u32 {
+        self.flight.back().map_or_else(|| self.last_completed(), |last| last.id)
     }
 
     /// True if the engine is being reset.

@@ -8,12 +8,22 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use wddm_ddi::Zeroed;
-use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
+use wddm_ddi::km::{
+    DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT, DXGK_TDR_TYPE, DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT,
+    DXGKARG_COLLECTDBGINFO2,
+};
 
 use crate::ddi_buffer::{DdiBuffer, Lent};
 use crate::port::Port;
-use crate::refusal::Failure;
+use crate::refusal::{DriverAnswer, Failure};
 use crate::vidmm::VidMm;
+
+/// What a driver is told of a time-out when it collects debug information, and what it answers.
+pub(crate) struct Timeout {
+    pub(crate) kind: DXGK_TDR_TYPE,
+    /// The payload of [`DXGK_TDR_TYPE::DXGK_TDR_TYPE_ENGINE_TIMEOUT`].
+    pub(crate) engine: Option<DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT>,
+}
 
 /// The part of an adapter that renders, put together by plug and play.
 pub(crate) struct RenderAdapter {
@@ -57,12 +67,17 @@ impl RenderAdapter {
         self.vidmm.get()
     }
 
-    /// What the driver knows, as for a live dump: DxgkDdiCollectDbgInfo with a buffer of `bytes`. [d3dkmddi: DXGKARG_COLLECTDBGINFO]
+    /// What the driver knows, as for a live dump, in a buffer of `bytes`: by DxgkDdiCollectDbgInfo2 where it is about a time-out and the driver has it, and else by
+    /// DxgkDdiCollectDbgInfo. [d3dkmddi: DXGKDDI_COLLECTDBGINFO, DXGKDDI_COLLECTDBGINFO2]
     ///
     /// # Errors
     /// A failure of the DDI, as it is.
-    pub(crate) fn collect_debug_information(&self, reason: u32, bytes: usize) -> Result<Vec<u8>, Failure> {
-        const DDI: &str = "DxgkDdiCollectDbgInfo";
+    pub(crate) fn collect_debug_information(
+        &self,
+        reason: u32,
+        bytes: usize,
+        timeout: Option<&mut Timeout>,
+    ) -> Result<Vec<u8>, Failure> {
         let mut buffer = DdiBuffer::zeroed(bytes);
         let mut extension = DXGKARG_COLLECTDBGINFO_EXT::zeroed();
         let mut place = &mut extension;
@@ -73,11 +88,34 @@ impl RenderAdapter {
             BufferSize: bytes,
             pExtension: lent.pass(),
         };
-        let status = self.miniport.collect_dbg_info(self.context().raw(), &args);
+        let answer = match timeout.filter(|_| self.miniport.table().DxgkDdiCollectDbgInfo2.is_some()) {
+            Some(timeout) => self.collect_of_timeout(&args, timeout),
+            None => self.miniport.collect_dbg_info(self.context().raw(), &args),
+        };
         let verifier = self.machine.verifier();
-        lent.end(verifier, DDI, "pExtension");
-        buffer.check(verifier, DDI, "pBuffer");
-        status.ok()?;
+        lent.end(verifier, answer.ddi(), "pExtension");
+        buffer.check(verifier, answer.ddi(), "pBuffer");
+        answer.ok()?;
         Ok(buffer.bytes().to_vec())
+    }
+
+    /// DxgkDdiCollectDbgInfo2, whose argument begins as that of DxgkDdiCollectDbgInfo. [d3dkmddi: DXGKARG_COLLECTDBGINFO2]
+    fn collect_of_timeout(&self, args: &DXGKARG_COLLECTDBGINFO, timeout: &mut Timeout) -> DriverAnswer {
+        let mut payload = timeout.engine.as_mut();
+        let mut lent = payload.as_mut().map(Lent::new);
+        let mut args = DXGKARG_COLLECTDBGINFO2 {
+            Reason: args.Reason,
+            pBuffer: args.pBuffer,
+            BufferSize: args.BufferSize,
+            pExtension: args.pExtension,
+            TdrType: timeout.kind,
+            TdrPayloadSize: lent.as_ref().map_or(0, |_| size_of::<DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT>() as u32),
+            TdrPayload: lent.as_mut().map_or(std::ptr::null_mut(), |lent| lent.pass().cast()),
+        };
+        let answer = self.miniport.collect_dbg_info2(self.context().raw(), &mut args);
+        if let Some(lent) = lent {
+            lent.end(self.machine.verifier(), answer.ddi(), "TdrPayload");
+        }
+        answer
     }
 }
