@@ -95,22 +95,33 @@ struct Line {
     unclaimed: u32,
     /// Answers TRUE since the DPC routine of the function has run.
     claimed: u32,
-    /// Answers TRUE since the last call of DxgkCbNotifyInterrupt, and the number of that.
-    unreported: (u32, u64),
+    unreported: Unreported,
+}
+
+/// Answers TRUE for a line in close succession since the last call of DxgkCbNotifyInterrupt, the number of that, and when the last interrupt was.
+#[derive(Default)]
+struct Unreported {
+    count: u32,
+    reports: u64,
+    last: Option<Instant>,
+}
+
+impl Unreported {
+    /// Counts an answer when the adapter has made so many reports; true for the one with which the line is taken for one that never ends. A function that interrupts now and then for
+    /// reasons of its own, as a clock does, is none.
+    fn note_claim(&mut self, claimed: bool, reports: u64, now: Instant) -> bool {
+        let last = self.last.replace(now);
+        let is_close = last.is_some_and(|last| now.saturating_duration_since(last) < UNREPORTED_GAP);
+        let before = if is_close && self.reports == reports { self.count } else { 0 };
+        (self.count, self.reports) = (before.saturating_add(claimed.into()), reports);
+        claimed && self.count == UNREPORTED_MAX
+    }
 }
 
 impl Line {
     /// The line is to be unmasked: it is not taken for one that never ends.
     fn is_open(&self) -> bool {
-        self.unclaimed < UNCLAIMED_MAX && self.claimed < CLAIMED_MAX && self.unreported.0 < UNREPORTED_MAX
-    }
-
-    /// Counts an answer when the adapter has made so many reports; true for the one with which the line is taken for one that never ends.
-    fn note_claim(&mut self, claimed: bool, reports: u64) -> bool {
-        let (count, known) = self.unreported;
-        let before = if known == reports { count } else { 0 };
-        self.unreported = (before.saturating_add(claimed.into()), reports);
-        claimed && self.unreported.0 == UNREPORTED_MAX
+        self.unclaimed < UNCLAIMED_MAX && self.claimed < CLAIMED_MAX && self.unreported.count < UNREPORTED_MAX
     }
 }
 
@@ -120,6 +131,8 @@ const UNCLAIMED_MAX: u32 = 1000;
 const CLAIMED_MAX: u32 = 1000;
 /// So many interrupts of a line that are claimed in succession without a report of DxgkCbNotifyInterrupt are one that the driver never dismisses: it stays masked. No page says how many.
 const UNREPORTED_MAX: u32 = 10_000;
+/// Interrupts that are further apart are not in succession: a line that is still asserted interrupts again at once.
+const UNREPORTED_GAP: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 struct Wake {
@@ -298,7 +311,13 @@ impl Interrupts {
     pub(crate) fn add_line(&self, function: u32, bus: &Arc<dyn Bus>) {
         let mut lines = lock(&self.lines);
         lines.retain(|line| line.function != function);
-        lines.push(Line { function, bus: Arc::clone(bus), unclaimed: 0, claimed: 0, unreported: (0, 0) });
+        lines.push(Line {
+            function,
+            bus: Arc::clone(bus),
+            unclaimed: 0,
+            claimed: 0,
+            unreported: Unreported::default(),
+        });
     }
 
     /// The interrupt routine has run for these messages of a function, and has claimed some: a line that it asserts still interrupts again.
@@ -315,7 +334,7 @@ impl Interrupts {
         let claimed = claimed != 0;
         line.unclaimed = if claimed { 0 } else { line.unclaimed.saturating_add(1) };
         line.claimed = line.claimed.saturating_add(claimed.into());
-        let unending = line.note_claim(claimed, self.reports.load(Ordering::Acquire));
+        let unending = line.unreported.note_claim(claimed, self.reports.load(Ordering::Acquire), Instant::now());
         let (bus, unclaimed, claimed) = (Arc::clone(&line.bus), line.unclaimed, line.claimed);
         let is_open = line.is_open();
         drop(lines);

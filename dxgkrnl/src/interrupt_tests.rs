@@ -198,13 +198,28 @@ fn a_line_that_is_claimed_with_a_dpc_each_time_and_never_dismissed_is_masked_nam
     claim_with_dpcs(&world, UNREPORTED_MAX - 1);
     let sent_again = 2 * u64::from(UNREPORTED_MAX - 1);
     assert_eq!((unmasked(), world.interrupts.rescues.take()), (sent_again, vec![]));
-    claim_with_dpcs(&world, 1);
-    assert_eq!(unmasked(), sent_again, "the line is masked, also behind the DPC routine");
+    // One is enough, unless this thread has stood still meanwhile, when the count begins anew.
+    let masked = (0..100 * UNREPORTED_MAX).any(|_| {
+        let before = unmasked();
+        claim_with_dpcs(&world, 1);
+        unmasked() == before
+    });
+    assert!(masked, "the line is masked, also behind the DPC routine");
     assert_eq!(world.interrupts.rescues.take(), [(Rescue::UnendingInterrupt, 1)]);
     let log = world.miniport.driver().verifier().log_lines();
     let told: Vec<_> =
         log.iter().filter(|line| line.contains("DxgkDdiInterruptRoutine of driver storm claimed")).collect();
     assert!(told.len() == 1 && told[0].contains("the line-based interrupt of function 1 10000 times"), "{log:?}");
+}
+
+/// Ours, for no page has a number: a clock of the function that the driver serves is no line that never ends.
+#[test]
+fn interrupts_that_are_claimed_now_and_then_without_a_report_are_no_line_that_never_ends() {
+    let (mut unreported, start) = (Unreported::default(), Instant::now());
+    assert!((0..2 * UNREPORTED_MAX).all(|tick| !unreported.note_claim(true, 0, start + UNREPORTED_GAP * tick)));
+    let (mut unreported, last) = (Unreported::default(), UNREPORTED_MAX - 1);
+    assert!((0..last).all(|tick| !unreported.note_claim(true, 0, start + UNREPORTED_GAP * tick / 2)));
+    assert!(unreported.note_claim(true, 0, start + UNREPORTED_GAP * last / 2));
 }
 
 #[test]

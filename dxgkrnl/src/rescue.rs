@@ -55,11 +55,14 @@ pub enum Rescue {
     /// DxgkDdiInterruptRoutine claimed a line-based interrupt again and again without a report, and the function asserted it still; the system has masked it.
     /// [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]
     UnendingInterrupt,
+    /// DxgkDdiUpdateCurrentValuesFromCpu answered success, and the value of a native fence is as it was before. It is no bug check: a program's own commands reach the value, too.
+    /// [d3dkmddi: DXGKDDI_UPDATECURRENTVALUESFROMCPU]
+    UnwrittenValue,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -78,6 +81,7 @@ impl Rescue {
         Self::OvershotFence,
         Self::MisusedCallback,
         Self::UnendingInterrupt,
+        Self::UnwrittenValue,
     ];
 
     /// The name in reports.
@@ -101,6 +105,7 @@ impl Rescue {
             Self::OvershotFence => "overshot-fence",
             Self::MisusedCallback => "misused-callback",
             Self::UnendingInterrupt => "unending-interrupt",
+            Self::UnwrittenValue => "unwritten-value",
         }
     }
 }

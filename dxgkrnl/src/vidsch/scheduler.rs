@@ -214,6 +214,12 @@ impl VidSch {
         self.verifier.log(format!("made good: {rescue}, {count} times"));
     }
 
+    /// Counts what looks like a mistake of the driver and is no bug check, since a program can have the same come about. The log has what it is.
+    pub(super) fn found(&self, finding: Rescue, told: String) {
+        self.rescues.add(finding, 1);
+        self.verifier.log(told);
+    }
+
     /// The driver broke a rule that has no documented parameters.
     pub(super) fn broken(&self, rule: String) {
         self.verifier.raise(Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], rule));

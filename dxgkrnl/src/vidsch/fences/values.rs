@@ -9,6 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::HANDLE;
 
+use crate::rescue::Rescue;
 use crate::vidsch::objects::call_mapping::CallMapping;
 use crate::vidsch::objects::fence::Fence;
 use crate::vidsch::objects::storage::{Word, WordAddress};
@@ -38,20 +39,12 @@ impl<'a> Arrays<'a> {
     }
 }
 
-/// A place of [`Arrays`] whose value is not as it should be, and that value.
-type Unwritten = Option<(usize, u64)>;
-
-/// The machine has stopped when this returns if the driver answered success and left a value unwritten. The names are those of the function, of the member that points to the values,
-/// and of the page. [d3dkmddi: DXGKDDI_UPDATEMONITOREDVALUES, DXGKDDI_UPDATECURRENTVALUESFROMCPU]
-fn must_be_written(updates: &[(&Fence, u64)], unwritten: Unwritten, [ddi, member, page]: [&str; 3]) {
-    let Some((place, found)) = unwritten else { return };
-    let Some((fence, value)) = updates.get(place) else { return };
-    let sch = fence.sch();
-    if !sch.verifier.is_stopped() && !sch.is_of_absent_function() {
-        sch.broken(format!(
-            "{ddi} answered {STATUS_SUCCESS}, and {member}[{place}] points to {found:#x}: expected is {value:#x}, which is UpdatedValueArray[{place}] [d3dkmddi: {page}]"
-        ));
-    }
+/// What a function that answered success has left at one place of [`Arrays`]. The names are those of the function, of the member that points to the values, and of the page.
+/// [d3dkmddi: DXGKDDI_UPDATEMONITOREDVALUES, DXGKDDI_UPDATECURRENTVALUESFROMCPU]
+fn unwritten([ddi, member, page]: [&str; 3], place: usize, found: u64, value: u64) -> String {
+    format!(
+        "{ddi} answered {STATUS_SUCCESS}, and {member}[{place}] points to {found:#x}: expected is {value:#x}, which is UpdatedValueArray[{place}] [d3dkmddi: {page}]"
+    )
 }
 
 /// Tells the driver new MonitoredValues of native fences of one adapter, in one call at device level. Nothing happens to
@@ -66,11 +59,11 @@ pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
     args.UpdatedValueArray = arrays.values.as_mut_ptr();
     args.MonitoredValueKernelCpuVa = arrays.addresses.as_mut_ptr();
     args.NumFences = native.len() as u32;
-    let (status, unwritten) = adapter.at_device_level(|| {
+    let (status, left) = adapter.at_device_level(|| {
         let status = adapter.miniport.update_monitored_values(&args).status();
-        // Nobody else writes them, and at this level no other update runs.
+        // Only the driver writes them, and at this level no other update runs.
         let words = native.iter().map(|(fence, value)| (fence.monitored_word().load(), *value));
-        (status, words.enumerate().find(|(_, (found, value))| found != value).map(|(place, (found, _))| (place, found)))
+        (status, words.enumerate().find(|(_, (found, value))| found != value))
     });
     first.sch().must_succeed(status, || {
         Bugcheck::scheduler(
@@ -81,8 +74,14 @@ pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
             format!("DxgkDdiUpdateMonitoredValues failed with {status}"),
         )
     });
-    let names = ["DxgkDdiUpdateMonitoredValues", "MonitoredValueKernelCpuVa", "DXGKDDI_UPDATEMONITOREDVALUES"];
-    must_be_written(&native, unwritten, names);
+    let sch = first.sch();
+    if let Some((place, (found, value))) = left
+        && !sch.verifier.is_stopped()
+        && !sch.is_of_absent_function()
+    {
+        let names = ["DxgkDdiUpdateMonitoredValues", "MonitoredValueKernelCpuVa", "DXGKDDI_UPDATEMONITOREDVALUES"];
+        sch.broken(unwritten(names, place, found, value));
+    }
 }
 
 /// GPU waits on `fence` fall through from now on.
@@ -129,12 +128,23 @@ pub(in crate::vidsch) fn write_current(updates: &[(&Fence, u64)], flags: DXGK_UP
     if flags.into_bits() != 0 {
         return;
     }
-    // The GPU may have signalled another value since; one that is as it was has been written by nobody.
+    // The GPU may have signalled another value since; one that is as it was has been written by nobody, or by commands of the program, for which nobody stops the machine.
     let words =
         updates.iter().zip(before).map(|((fence, value), before)| (fence.current_word().load(), before, *value));
-    let unwritten = words.enumerate().find(|(_, (found, before, value))| found == before && found != value);
-    let names = ["DxgkDdiUpdateCurrentValuesFromCpu", "CurrentValueKernelCpuVa", "DXGKDDI_UPDATECURRENTVALUESFROMCPU"];
-    must_be_written(updates, unwritten.map(|(place, (found, ..))| (place, found)), names);
+    let left = words.enumerate().find(|(_, (found, before, value))| found == before && found != value);
+    let sch = first.sch();
+    if let Some((place, (found, _, value))) = left
+        && !sch.verifier.is_stopped()
+        && !sch.is_of_absent_function()
+    {
+        let names =
+            ["DxgkDdiUpdateCurrentValuesFromCpu", "CurrentValueKernelCpuVa", "DXGKDDI_UPDATECURRENTVALUESFROMCPU"];
+        let told = unwritten(names, place, found, value);
+        sch.found(
+            Rescue::UnwrittenValue,
+            format!("{told}; the driver has not written it, or the program's own commands have"),
+        );
+    }
 }
 
 impl VidSch {
