@@ -48,7 +48,7 @@ fn unwritten([ddi, member, page]: [&str; 3], place: usize, found: u64, value: u6
 }
 
 /// Tells the driver new MonitoredValues of native fences of one adapter, in one call at device level. Nothing happens to
-/// monitored fences, which have none.
+/// monitored fences, which have none. The caller has the waits of the fences locked.
 pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
     let native: Vec<_> = updates.iter().copied().filter(|(fence, _)| fence.is_native()).collect();
     let Some((first, _)) = native.first() else { return };
@@ -59,12 +59,7 @@ pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
     args.UpdatedValueArray = arrays.values.as_mut_ptr();
     args.MonitoredValueKernelCpuVa = arrays.addresses.as_mut_ptr();
     args.NumFences = native.len() as u32;
-    let (status, left) = adapter.at_device_level(|| {
-        let status = adapter.miniport.update_monitored_values(&args).status();
-        // Only the driver writes them, and at this level no other update runs.
-        let words = native.iter().map(|(fence, value)| (fence.monitored_word().load(), *value));
-        (status, words.enumerate().find(|(_, (found, value))| found != value))
-    });
+    let status = adapter.at_device_level(|| adapter.miniport.update_monitored_values(&args)).status();
     first.sch().must_succeed(status, || {
         Bugcheck::scheduler(
             subcode::UPDATE_MONITORED_FAILED,
@@ -74,6 +69,9 @@ pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
             format!("DxgkDdiUpdateMonitoredValues failed with {status}"),
         )
     });
+    // Only the driver writes them, and whoever tells it to has the waits of the fence locked.
+    let words = native.iter().map(|(fence, value)| (fence.monitored_word().load(), *value));
+    let left = words.enumerate().find(|(_, (found, value))| found != value);
     let sch = first.sch();
     if let Some((place, (found, value))) = left
         && !sch.verifier.is_stopped()
