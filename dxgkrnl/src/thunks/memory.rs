@@ -266,7 +266,8 @@ pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MA
 pub(super) unsafe extern "win64" fn free_gpu_virtual_address(args: *mut D3DKMT_FREEGPUVIRTUALADDRESS) -> NTSTATUS {
     enter_read_only("D3DKMTFreeGpuVirtualAddress", args, |process, args| {
         let adapter = &process.get_adapter(args.hAdapter)?.adapter;
-        adapter.vidmm().free_gpu_address(&process.on_adapter(adapter)?.space, args.BaseAddress, args.Size)?;
+        let known = process.on_adapter(adapter)?;
+        known.adapter.vidmm().free_gpu_address(&known.space, args.BaseAddress, args.Size)?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -50,9 +50,9 @@ impl VidSch {
         let _running = self.keep_running(device)?;
         let (adapter, process) = (&device.adapter, &device.process);
         let _making = lock(&queue.making_doorbell);
+        let caps = check_request(queue, &request)?;
         // They stay where they are from here on, and the driver knows them.
         let rings = Rings::new(adapter.vidmm(), [&request.ring, &request.control])?;
-        let caps = check_request(queue, &request)?;
         let primary = DoorbellWindow::new(process, window_size(caps.DoorbellSizeInBytes)?)?;
         let secondary = match request.secondary {
             true => Some(DoorbellWindow::new(process, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
@@ -154,16 +154,15 @@ fn check_request(queue: &HwQueue, request: &Request<'_>) -> Result<DXGK_USERMODE
     let device = queue.context().device();
     let without = || refused(STATUS_NOT_SUPPORTED, "the adapter has no DXGK_FEATURE_USER_MODE_SUBMISSION enabled");
     let caps = device.adapter.caps().user_mode_submission.ok_or_else(without)?;
-    let fits =
-        |allocation: &Allocation| allocation.device() == device.id() && device.adapter.vidmm().is_resident(allocation);
+    let is_foreign = |allocation: &Allocation| allocation.device() != device.id();
     let why = if !queue.flags().UserModeSubmission() {
         "the queue of hHwQueue was not created with Flags.UserModeSubmission"
     } else if queue.is_destroyed() || !request.resize && queue.doorbell().is_some() {
         "the queue of hHwQueue has a doorbell, or is destroyed"
     } else if request.ring.id() == request.control.id() {
         "hRingBuffer and hRingBufferControl are one allocation"
-    } else if !fits(&request.ring) || !fits(&request.control) {
-        "hRingBuffer or hRingBufferControl is of another device, or not resident"
+    } else if is_foreign(&request.ring) || is_foreign(&request.control) {
+        "hRingBuffer or hRingBufferControl is of another device"
     } else if request.secondary && !caps.Flags.SecondaryDoorbellSupported() {
         "Flags.RequireSecondaryCpuVA is set, and USERMODESUBMISSION_CAPS has no SecondaryDoorbellSupported"
     } else {

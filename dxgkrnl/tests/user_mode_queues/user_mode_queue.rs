@@ -357,6 +357,26 @@ fn the_ring_of_a_doorbell_that_is_being_created_is_kept() {
     bench.end();
 }
 
+/// The page takes hRingBuffer and hRingBufferControl as allocations of the queue's device; the status for others is this system's rule.
+#[test]
+fn rings_on_another_adapter_make_no_doorbell() {
+    let bench = bench();
+    let beside = bench.beside_with(DRIVER);
+    let app = App::new(&bench);
+    let elsewhere = App::of(Arc::clone(&app.process), &beside);
+    let (queue, _) = queue_without_doorbell(&app, &bench);
+    let attached = app.process.attach();
+    // Later numbers than any allocation of the queue's adapter has.
+    let rings = [(); 8].map(|()| elsewhere.allocations())[7];
+    elsewhere.make_resident(rings);
+    assert_eq!(app.create_doorbell(queue.queue, rings).err(), Some(STATUS_INVALID_PARAMETER));
+    assert!(!bench.world.take_calls().contains(&"CreateDoorbell"), "the driver is not asked");
+    drop(attached);
+    drop((app, elsewhere));
+    beside.end();
+    bench.end();
+}
+
 #[test]
 fn a_queue_that_is_destroyed_while_a_doorbell_of_it_is_created_takes_the_doorbell_along() {
     let bench = bench();

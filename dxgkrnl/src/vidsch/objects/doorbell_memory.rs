@@ -9,6 +9,7 @@ use nt::ram::{Owner, Pages};
 use wddm_ddi::status::*;
 
 use crate::bar_place::BarPlace;
+use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, UserMapping, VidMm};
 
 use super::process_adapter::ProcessAdapter;
@@ -112,15 +113,18 @@ pub(in crate::vidsch) struct Rings {
 }
 
 impl Rings {
-    /// Refers to both.
+    /// Refers to both, which are allocations of this memory manager.
     ///
     /// # Errors
-    /// STATUS_INVALID_HANDLE for one that is being destroyed; nothing is referred to then.
-    pub(in crate::vidsch) fn new(vidmm: &Arc<VidMm>, both: [&Arc<Allocation>; 2]) -> Result<Self, NTSTATUS> {
+    /// STATUS_INVALID_HANDLE for one that is being destroyed, STATUS_INVALID_PARAMETER for one that is not resident; nothing is referred to then.
+    pub(in crate::vidsch) fn new(vidmm: &Arc<VidMm>, both: [&Arc<Allocation>; 2]) -> Result<Self, Failure> {
         let rings = Self { vidmm: Arc::clone(vidmm), allocations: Mutex::default() };
         for allocation in both {
             vidmm.add_doorbell_reference(allocation)?;
             lock(&rings.allocations).push(Arc::clone(allocation));
+        }
+        if both.iter().any(|allocation| !vidmm.is_resident(allocation)) {
+            return Err(refused(STATUS_INVALID_PARAMETER, "hRingBuffer or hRingBufferControl is not resident"));
         }
         Ok(rings)
     }
