@@ -34,7 +34,7 @@ pub struct OutputSize {
     pub offered: usize,
     /// Driver model of that version.
     pub version: &'static str,
-    /// What the answer has in the newest version.
+    /// Bytes of the answer in the newest version.
     pub newest: usize,
 }
 

@@ -1,4 +1,7 @@
-//! Mistakes of a driver with contiguous memory and with memory of its device, made when DxgkDdiStopDevice begins; as those of [`super::mistakes::STOPPING`].
+//! Mistakes of a driver with contiguous memory and with memory of its device, made when DxgkDdiStopDevice begins; as those of [`super::mistakes::STOPPING`];
+//! and reads behind what it was lent.
+
+use super::Toy;
 
 pub(crate) const MEMORY_MISTAKES: &[(&str, &str, &str, &[&str])] = &[
     (
@@ -127,3 +130,38 @@ pub(crate) const MEMORY_MISTAKES: &[(&str, &str, &str, &[&str])] = &[
         ],
     ),
 ];
+
+#[test]
+fn a_read_behind_private_data_is_found_with_special_pool_at_its_line() {
+    let old = "    RtlCopyMemory(&wanted, data, sizeof(wanted));\n";
+    let new =
+        format!("    if (((const volatile UCHAR *)data)[size] == 1)\n        return STATUS_INVALID_PARAMETER;\n{old}");
+    let Some(toy) = Toy::new("read-behind", old, &new) else { return };
+    let described = toy.folder.join("examples/miniport-c/toy.cases");
+    let described = described.to_str().expect("a path of letters");
+    let case = "AnyDriver.MemoryKeepsWhatTheProcessorWrites";
+    let output = toy.command("hlk", &["--special-pool", "--filter", case, "--private-data", described]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    for part in [
+        "0xD6 (0x",
+        "read of 0x",
+        "1 bytes beyond the end of 16 bytes that the system has lent to the driver for this call by driver toy, in DxgkDdiCreateAllocation in toy",
+        "describe(",
+        "toy.c:",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+}
+
+/// With Flags.Repeat one entry is given for all. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS]
+#[test]
+fn a_read_behind_the_one_entry_of_a_repetition_is_found_with_special_pool_at_its_line() {
+    let old = "update->pPageTableEntries[update->Flags.Repeat ? 0 : i]";
+    let Some(toy) = Toy::new("read-behind-entry", old, "update->pPageTableEntries[i]") else { return };
+    let output = toy.command("run", &["--special-pool", "--driver-limit", "20"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    for part in ["0xD6 (0x", "beyond the end of 16 bytes that the system has lent to the driver", "entry_of(", "toy.c:"]
+    {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Functions of somebody else that have no message interrupts, as changes of the driver in C and of its function.
 
+use super::told_by_run;
+
 /// The driver tells of its interrupt resource.
 const TELLS: (&str, &str) = (
     "        if (resource->Type != CmResourceTypeMemory)\n            continue;\n",
@@ -76,6 +78,16 @@ pub(crate) const UNUSABLE: &[(&str, &str, &str, &[&str])] = &[
         ],
     ),
     (
+        "triggers-refused",
+        "        if command == SET_IRQS:\n",
+        "        if command == SET_IRQS and struct.unpack_from(\"<I\", body, 16)[0]:\n            raise OSError(22, \"refused\")\n        \
+         if command == SET_IRQS:\n",
+        &[
+            "1 message interrupts: the server refuses DEVICE_SET_IRQS of index 1 (MSI) with start 0, count 1 and flags 0x24, and expected is a success",
+            "DEVICE_GET_IRQ_INFO of the index answers count 1",
+        ],
+    ),
+    (
         "messages-not-enabled",
         "0x40: 0x10000,",
         "0x40: 0,",
@@ -110,3 +122,12 @@ pub(crate) const UNUSABLE: &[(&str, &str, &str, &[&str])] = &[
         ],
     ),
 ];
+
+#[test]
+fn a_function_with_a_pin_for_which_its_server_has_no_line_is_told_when_it_is_plugged_in() {
+    let pin = ("        self.config[0x34] = 0x40\n", "        self.config[0x3D] = 1\n");
+    let Some((code, told)) = told_by_run("without-line", &[pin, ("int(index == MSI)", "0")]) else { return };
+    let plugged = "Interrupt Pin at 0x3d of configuration space reads 1 (INTA#), for which what serves the function has no line: expected is count 1 in the answer to DEVICE_GET_IRQ_INFO";
+    assert!(told.contains(plugged), "{told}");
+    assert_eq!(code, Some(0), "it starts and stops: {told}");
+}

@@ -165,7 +165,7 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
         case: "AnyDriver.HardwareQueueThatFaultsCostsItsDevice",
         told: &[
             "DxgkCbNotifyInterrupt: HWQUEUE_PAGE_FAULTED names hardware context 0x1234, which does not exist",
-            "which does not exist",
+            "expected is hHwContext of DXGKARG_CREATEHWCONTEXT, as the system gave it or as the driver answered it",
             "toy.c:",
         ],
     },

@@ -36,7 +36,7 @@ const ATTEMPTS: u32 = 4;
 /// The DDIs of a reset of the adapter.
 const ORDER: [&str; 3] = ["DxgkDdiCollectDbgInfo", "DxgkDdiResetFromTimeout", "DxgkDdiRestartFromTimeout"];
 
-/// What is called in the place of the first where the driver has it.
+/// The function that takes the place of the first in a driver that has it.
 const FIRST: &str = "DxgkDdiCollectDbgInfo2";
 
 /// Forces a timeout of the adapter; what was called for it, and its report.

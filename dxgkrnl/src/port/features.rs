@@ -74,7 +74,7 @@ pub(crate) const DXGK_FEATURE_SUPPORT_ALWAYS_ON: u32 = 3;
 #[derive(Default)]
 pub(crate) struct Features {
     interface: OnceLock<Option<DriverInterface>>,
-    /// What is wrong with the interface that the driver handed out.
+    /// The broken rule of the interface that the driver handed out; empty for a sound one or none.
     broken: OnceLock<String>,
     decisions: Mutex<BTreeMap<i32, FeatureDecision>>,
     /// DriverSupportState of DxgkCbQueryFeatureSupport by feature number.

@@ -49,19 +49,6 @@ pub(crate) enum FaultTarget {
     Process(HANDLE),
 }
 
-impl FaultTarget {
-    /// What its handle has to be. The page does not say whose, so that both are taken where there are two.
-    pub(crate) fn expected(&self) -> &'static str {
-        match self {
-            Self::Queue(_) => "hHwQueue of DXGKARG_CREATEHWQUEUE, as the system gave it or as the driver answered it",
-            Self::Context(_) => {
-                "hHwContext of DXGKARG_CREATEHWCONTEXT, as the system gave it or as the driver answered it"
-            }
-            Self::Process(_) => "hKmdProcess of DXGKARG_CREATEPROCESS, as the driver answered it",
-        }
-    }
-}
-
 impl fmt::Display for FaultTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

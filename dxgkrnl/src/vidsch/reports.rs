@@ -252,7 +252,7 @@ impl VidSch {
                 format!(
                     "HWQUEUE_PAGE_FAULTED names {}, which does not exist: expected is {} [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA]",
                     fault.target,
-                    fault.target.expected()
+                    expected(fault.target)
                 ),
             ));
         }
@@ -289,5 +289,18 @@ impl VidSch {
             Scope::Engine => Work::Recover(self.timeouts.complaint_about(node, TdrReason::PageFault, subject)),
             Scope::Adapter => Work::ResetAdapter(TdrReason::PageFault, self.timeouts.adapter_resets()),
         })
+    }
+}
+
+/// What the handle of a fault has to be. The page does not say whose, so that both are taken where there are two.
+fn expected(target: FaultTarget) -> &'static str {
+    match target {
+        FaultTarget::Queue(_) => {
+            "hHwQueue of DXGKARG_CREATEHWQUEUE, as the system gave it or as the driver answered it"
+        }
+        FaultTarget::Context(_) => {
+            "hHwContext of DXGKARG_CREATEHWCONTEXT, as the system gave it or as the driver answered it"
+        }
+        FaultTarget::Process(_) => "hKmdProcess of DXGKARG_CREATEPROCESS, as the driver answered it",
     }
 }

@@ -3374,6 +3374,45 @@ typedef struct DXGKARG_COLLECTDBGINFO {
     DXGKARG_COLLECTDBGINFO_EXT *pExtension;
 } DXGKARG_COLLECTDBGINFO;
 
+/* Kind of a time-out */
+typedef enum DXGK_TDR_TYPE {
+    DXGK_TDR_TYPE_UNKNOWN = 0,
+    DXGK_TDR_TYPE_FORCED = 1,
+    DXGK_TDR_TYPE_PREEMPT_TIMEOUT = 2,
+    DXGK_TDR_TYPE_VSYNC_TIMEOUT = 3,
+    DXGK_TDR_TYPE_DOD_PRESENT_FORCED = 4,
+    DXGK_TDR_TYPE_DOD_PRESENT_TIMEOUT = 5,
+    DXGK_TDR_TYPE_ENGINE_TIMEOUT = 6,
+    DXGK_TDR_TYPE_DOD_VSYNC_FORCED = 7,
+    DXGK_TDR_TYPE_DOD_VSYNC_TIMEOUT = 8,
+    DXGK_TDR_TYPE_ENGINE_TIMEOUT_PROMOTED = 9,
+    DXGK_TDR_TYPE_PAGE_FAULT = 10,
+    DXGK_TDR_TYPE_INVALID_FENCE = 11,
+    DXGK_TDR_TYPE_ENGINE_PAGE_FAULT = 12,
+    DXGK_TDR_TYPE_DISPLAY_ENGINE_FAULT = 13,
+} DXGK_TDR_TYPE;
+
+/* What is known of an engine that is to be reset */
+typedef struct DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT {
+    UINT NodeOrdinal;
+    UINT EngineOrdinal;
+    UINT64 LastHwCompletedFenceId;
+    UINT64 LastHwSubmittedFenceId;
+    UINT NumberOfPendingSuspendRequests;
+    UINT NumberOfReadyInteractiveHwQueues;
+    HANDLE hContext;
+} DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT;
+
+typedef struct DXGKARG_COLLECTDBGINFO2 {
+    UINT Reason;
+    VOID *pBuffer;
+    SIZE_T BufferSize;
+    DXGKARG_COLLECTDBGINFO_EXT *pExtension;
+    DXGK_TDR_TYPE TdrType;
+    UINT TdrPayloadSize;
+    VOID *TdrPayload;
+} DXGKARG_COLLECTDBGINFO2;
+
 /* Start of a scheduling log; the position is advanced in one 64-bit write */
 typedef struct DXGK_SCHEDULING_LOG_HEADER {
     __extension__ union {
@@ -3690,6 +3729,9 @@ typedef DXGKDDI_ESCAPE *PDXGKDDI_ESCAPE;
 
 typedef NTSTATUS DXGKDDI_COLLECTDBGINFO(HANDLE hAdapter, const DXGKARG_COLLECTDBGINFO *Args);
 typedef DXGKDDI_COLLECTDBGINFO *PDXGKDDI_COLLECTDBGINFO;
+
+typedef NTSTATUS DXGKDDI_COLLECTDBGINFO2(HANDLE hAdapter, DXGKARG_COLLECTDBGINFO2 *Args);
+typedef DXGKDDI_COLLECTDBGINFO2 *PDXGKDDI_COLLECTDBGINFO2;
 
 typedef NTSTATUS DXGKDDI_DESTROYDEVICE(HANDLE hDevice);
 typedef DXGKDDI_DESTROYDEVICE *PDXGKDDI_DESTROYDEVICE;
@@ -4065,7 +4107,7 @@ typedef struct DRIVER_INITIALIZATION_DATA {
     PDXGKDDI_CLOSENATIVEFENCE DxgkDdiCloseNativeFence;
     PDXGKDDI_SETNATIVEFENCELOGBUFFER DxgkDdiSetNativeFenceLogBuffer;
     PDXGKDDI_UPDATENATIVEFENCELOGS DxgkDdiUpdateNativeFenceLogs;
-    PVOID DxgkDdiCollectDbgInfo2;
+    PDXGKDDI_COLLECTDBGINFO2 DxgkDdiCollectDbgInfo2;
     PVOID DxgkDdiNotifyContextPriorityChange;
     PVOID DxgkDdiResetDisplayEngine;
 #endif
