@@ -11,7 +11,7 @@ use crate::served::{SUBMISSIONS, Served, until};
 /// Set for the test that is the machine, to the rest of the name of its socket.
 const INSIDE: &str = "CAMPANILE_TEST_NAMESPACE";
 
-/// What the line of such a machine begins with.
+/// Begins the line that such a machine prints.
 const SAYS: &str = "machine: ";
 
 /// A command that runs another one in a PID namespace of its own; `None` where the host gives this user none.

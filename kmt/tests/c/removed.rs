@@ -1,9 +1,11 @@
 //! The end of a machine as its programs see it: calls, memory and fences.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use testbed::programs::PROGRAMS;
+use testbed::setup::{AdapterOptions, SystemOptions};
 
 use crate::programs::{clean, program, text};
 use crate::served::{SUBMISSIONS, Served, until};
@@ -46,4 +48,27 @@ fn memory_stays_as_it_was_when_the_machine_has_stopped() {
     child.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
     let output = child.wait_with_output().expect("an end");
     assert_eq!(text(&output.stdout), "0xc00002b6, 65536 65536 65536 bytes, fence 3\n");
+}
+
+/// Its program has its devices removed, and whoever comes next finds the other adapter.
+#[test]
+fn one_of_two_adapters_that_is_pulled_out_takes_its_programs_alone() {
+    let Some(program) = program(SUBMISSIONS) else { return };
+    let options = SystemOptions { others: vec![AdapterOptions::default()], ..SystemOptions::default() };
+    let mut served = Served::with("two", PROGRAMS, &options);
+    let start = |socket: &Path, submissions: &str| {
+        let mut command = clean(&program);
+        command.arg(submissions).env("CAMPANILE_MACHINE", socket);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
+    };
+    let works = start(&served.socket, "100000000");
+    until("it works", || served.is_at_work(works.id()));
+    served.system.pull_out(0).expect("it is there");
+    served.system.notice_removal(0).expect("it has gone");
+    let output = works.wait_with_output().expect("an end");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(!output.status.success() && err.contains("0xc00002b6"), "{}: {out}{err}", output.status);
+    let output = start(&served.socket, "50").wait_with_output().expect("an end");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(out, "50 submissions by doorbell, 0 notified, every byte verified\n", "{err}");
 }

@@ -133,18 +133,18 @@ fn a_sync_file_and_a_kernel_handle_are_sent_to_another_process_which_signals_the
     assert_eq!(out, "a sync file and a kernel handle went to another process, which signalled their fences\n");
 }
 
-/// The owner of a fence that another process has by a sync file and by a kernel handle is killed anywhere on the way there; and so is the other one.
-#[test]
-fn programs_that_are_killed_while_they_pass_fences_on_leave_nothing() {
-    let Some(program) = program("kmt/tests/c/descriptors.c") else { return };
-    let served = Served::new("passing", PROGRAMS);
+/// Starts a program that passes something on to a process that it forks, kills it anywhere on the way there, and looks at what is left.
+fn killed_while_it_passes_on(file: &str) {
+    const KILLS: u32 = 40;
+    let Some(program) = program(file) else { return };
+    let served = Served::new(&file.replace(['/', '.'], "-"), PROGRAMS);
     let start = || {
         let mut command = clean(&program);
         command.env("CAMPANILE_MACHINE", &served.socket).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("a start")
     };
     let began = std::time::Instant::now();
-    assert!(start().wait().expect("an end").success());
+    assert!(start().wait().expect("an end").success(), "{file}");
     let took = began.elapsed();
     let count = |is: fn(&Event) -> bool| served.events().iter().filter(|event| is(event)).count();
     let all_have_left = || {
@@ -153,15 +153,25 @@ fn programs_that_are_killed_while_they_pass_fences_on_leave_nothing() {
     };
     until("both have left", all_have_left);
     let before = served.holdings();
-    for part in 1..40 {
+    for part in 1..=KILLS {
         let mut owner = start();
-        std::thread::sleep(took * part / 40);
+        std::thread::sleep(took * part / KILLS);
         owner.kill().expect("it is not waited for yet");
         owner.wait().expect("an end");
     }
-    until("all have left", all_have_left);
-    until("nothing is left", || served.holdings() == before);
-    assert!(start().wait().expect("an end").success());
+    until("all have left and nothing is left", || all_have_left() && served.holdings() == before);
+    assert!(start().wait().expect("an end").success(), "{file}");
+}
+
+/// Fences, by a sync file and by a kernel handle.
+#[test]
+fn programs_that_are_killed_while_they_pass_fences_on_leave_nothing() {
+    killed_while_it_passes_on("kmt/tests/c/descriptors.c");
+}
+
+#[test]
+fn programs_that_are_killed_while_they_pass_resources_on_leave_nothing() {
+    killed_while_it_passes_on("kmt/tests/c/resource.c");
 }
 
 #[test]

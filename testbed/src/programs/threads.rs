@@ -29,7 +29,7 @@ pub(super) fn by_living<T>(process: Pid, mut act: impl FnMut(Pid) -> io::Result<
     }
 }
 
-/// What `act` comes to by the number of a thread of a process.
+/// Does `act`, which goes by the number of a thread of a process, and answers what it came to.
 ///
 /// # Errors
 /// Those of `act`; ESRCH if the thread has ended meanwhile, when `act` may have found another one by its number.
