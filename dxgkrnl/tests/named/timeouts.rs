@@ -270,7 +270,7 @@ fn a_driver_with_collectdbginfo2_is_told_of_the_timeout_and_an_unknown_context_i
     }
     let table: Slot = |table| table.DxgkDdiCollectDbgInfo2 = Some(refuses_timeouts);
     with(Mutant { table, ..SOUND }, IN_TESTS, |bench, given| {
-        force(given, FORCE);
+        assert_eq!(force(given, FORCE), STATUS_SUCCESS);
         let report = last(bench, given);
         assert_eq!(report.collection_failed, Some(("DxgkDdiCollectDbgInfo2", STATUS_NO_MEMORY)), "{report}");
     });
