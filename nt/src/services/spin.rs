@@ -425,7 +425,8 @@ mod tests {
     #[test]
     fn a_spin_lock_in_pool_that_was_freed_is_named_with_the_block_in_every_form() {
         const TAG: u32 = u32::from_le_bytes(*b"Lock");
-        let forms: [(&str, fn(*mut usize)); 5] = [
+        type Form = (&'static str, fn(*mut usize));
+        let forms: [Form; 5] = [
             ("KeAcquireSpinLockRaiseToDpc", |lock| {
                 _ = raise_and_acquire("KeAcquireSpinLockRaiseToDpc", lock, std::ptr::null())
             }),
