@@ -407,7 +407,9 @@ fn mistaken(scratch: &Scratch, mistake: &str) -> String {
 fn a_driver_image_that_loops_ends_the_run_with_the_name_of_the_call() {
     let scratch = Scratch::new("loops");
     let file = scratch.file("a", 1000);
-    for (mistake, call) in [("loop-in-entry", "0xEA"), ("loop-at-dispatch", "0x133"), ("loop-in-start", "0xEA")] {
+    const STUCK: &str = "THREAD_STUCK_IN_DEVICE_DRIVER 0xEA";
+    const IN_DPC: &str = "DPC_WATCHDOG_VIOLATION 0x133";
+    for (mistake, call) in [("loop-in-entry", STUCK), ("loop-at-dispatch", IN_DPC), ("loop-in-start", STUCK)] {
         let driver = mistaken(&scratch, mistake);
         let output = campanile(&["run", "--driver-limit", "2", "--driver", &driver, &file]);
         let told = text(&output.stderr);

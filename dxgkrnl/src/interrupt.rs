@@ -104,17 +104,19 @@ struct Unreported {
     count: u32,
     reports: u64,
     last: Option<Instant>,
+    /// A line that never ended was told.
+    told: bool,
 }
 
 impl Unreported {
-    /// Counts an answer when the adapter has made so many reports; true for the one with which the line is taken for one that never ends. A function that interrupts now and then for
-    /// reasons of its own, as a clock does, is none.
+    /// Counts an answer when the adapter has made so many reports; true for the first one with which the line is taken for one that never ends. A function that interrupts now and
+    /// then for reasons of its own, as a clock does, is none.
     fn note_claim(&mut self, claimed: bool, reports: u64, now: Instant) -> bool {
         let last = self.last.replace(now);
         let is_close = last.is_some_and(|last| now.saturating_duration_since(last) < UNREPORTED_GAP);
         let before = if is_close && self.reports == reports { self.count } else { 0 };
         (self.count, self.reports) = (before.saturating_add(claimed.into()), reports);
-        claimed && self.count == UNREPORTED_MAX
+        self.count == UNREPORTED_MAX && !std::mem::replace(&mut self.told, true)
     }
 }
 
@@ -129,10 +131,11 @@ impl Line {
 const UNCLAIMED_MAX: u32 = 1000;
 /// So many interrupts of a line that are claimed before a DPC routine runs are one that is to end there: it stays masked until then. No page says how many.
 const CLAIMED_MAX: u32 = 1000;
-/// So many interrupts of a line that are claimed in succession without a report of DxgkCbNotifyInterrupt are one that the driver never dismisses: it stays masked. No page says how many.
+/// So many interrupts of a line that are claimed in succession without a report of DxgkCbNotifyInterrupt are one that the driver never dismisses: it is masked until the next look for timeouts. No
+/// page says how many.
 const UNREPORTED_MAX: u32 = 10_000;
 /// Interrupts that are further apart are not in succession: a line that is still asserted interrupts again at once.
-const UNREPORTED_GAP: Duration = Duration::from_millis(100);
+const UNREPORTED_GAP: Duration = Duration::from_millis(5);
 
 #[derive(Default)]
 struct Wake {
@@ -341,8 +344,8 @@ impl Interrupts {
         if unending {
             self.rescues.add(Rescue::UnendingInterrupt, 1);
             miniport.driver().verifier().log(format!(
-                "DxgkDdiInterruptRoutine of driver {} claimed the line-based interrupt of function {function} {UNREPORTED_MAX} times in succession without DxgkCbNotifyInterrupt, and the \
-                 function asserts it still: the routine is to dismiss it, and the line is masked from now on [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]",
+                "DxgkDdiInterruptRoutine of driver {} claimed the line-based interrupt of function {function} {UNREPORTED_MAX} times, each within {UNREPORTED_GAP:?} of the one before, \
+                 without DxgkCbNotifyInterrupt: the routine is to dismiss the interrupt, and the line is masked from time to time from now on [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]",
                 miniport.driver().name()
             ));
         }
@@ -394,6 +397,19 @@ impl Interrupts {
         if was_masked && is_open {
             bus.unmask_line();
         }
+    }
+
+    /// A line that is masked because it seemed never to end is unmasked again: the machine is busy with it for a while only, and a function that had reasons is heard.
+    pub(crate) fn unmask_unending(&self) {
+        let unending = |line: &&mut Line| line.unreported.count >= UNREPORTED_MAX;
+        let mut lines = lock(&self.lines);
+        let reset = lines.iter_mut().filter(unending).filter_map(|line| {
+            line.unreported.count = 0;
+            line.is_open().then(|| Arc::clone(&line.bus))
+        });
+        let open: Vec<Arc<dyn Bus>> = reset.collect();
+        drop(lines);
+        open.iter().for_each(|bus| bus.unmask_line());
     }
 
     /// Delivers what has arrived. When the call returns, no routine of the driver runs, and none will until the next message.

@@ -210,6 +210,12 @@ fn a_line_that_is_claimed_with_a_dpc_each_time_and_never_dismissed_is_masked_nam
     let told: Vec<_> =
         log.iter().filter(|line| line.contains("DxgkDdiInterruptRoutine of driver storm claimed")).collect();
     assert!(told.len() == 1 && told[0].contains("the line-based interrupt of function 1 10000 times"), "{log:?}");
+    let masked = unmasked();
+    world.interrupts.unmask_unending();
+    assert_eq!(unmasked(), masked + 1, "it is heard again when somebody looks for timeouts");
+    claim_with_dpcs(&world, 1);
+    world.interrupts.unmask_unending();
+    assert_eq!((unmasked(), world.interrupts.rescues.take()), (masked + 2, vec![]), "and is told once");
 }
 
 /// Ours, for no page has a number: a clock of the function that the driver serves is no line that never ends.

@@ -5,7 +5,8 @@
 //! a thunk has to know that it runs in a child before it touches any state of the machine, by whatever function the child was made.
 //!
 //! A child of `vfork`, or of `clone` with CLONE_VM, has the memory of its parent and not a copy. Threads and descriptors of a machine that it made would be its own, and end with it, while what knows
-//! of them stays in the memory: such a child makes none. One whose parent has called before calls as its parent.
+//! of them stays in the memory: such a child makes none. One whose parent has called before calls as its parent. It is known by its number, so that one is not known in a PID namespace of its own where both numbers are 1, nor one of
+//! a child that was made without the handlers of `fork` (`_Fork`, `clone` by its number) before anybody has called.
 
 use std::ffi::c_int;
 use std::io;

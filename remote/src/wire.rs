@@ -8,7 +8,7 @@ use nt::user_space::ARGUMENT_WORDS;
 use wddm_ddi::status::NTSTATUS;
 
 /// Version of the messages; both ends have the same one.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 /// Words of a message.
 pub const WORDS: usize = 12;
 /// Arguments of a thunk, at most.

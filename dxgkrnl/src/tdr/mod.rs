@@ -300,6 +300,7 @@ impl Tdr {
         self.look_at_uninvalidated();
         adapter.vidsch().make_good_unreported_signals();
         self.answer_report(&adapter);
+        adapter.interrupts().unmask_unending();
         if let Some(memory) = adapter.memory_manager() {
             memory.look_for_unwritten_fences();
         }
@@ -482,9 +483,10 @@ impl Tdr {
     fn collect_debug_information(&self, adapter: &RenderAdapter, code: u32, report: &mut TdrReport) {
         report.live_dump = Some(code);
         let mut timeout = timeout_of(adapter, report);
-        let collected = self.within_delay("DxgkDdiCollectDbgInfo", || {
-            adapter.collect_debug_information(code, DEBUG_BYTES, Some(&mut timeout))
-        });
+        let has_new = adapter.miniport.table().DxgkDdiCollectDbgInfo2.is_some();
+        let name = if has_new { "DxgkDdiCollectDbgInfo2" } else { "DxgkDdiCollectDbgInfo" };
+        let collected =
+            self.within_delay(name, || adapter.collect_debug_information(code, DEBUG_BYTES, Some(&mut timeout)));
         self.check_context(adapter, &timeout);
         match collected {
             Ok(mut buffer) => {
@@ -494,7 +496,7 @@ impl Tdr {
                 report.debug_information = buffer;
             }
             Err(failure) => {
-                let ddi = failure.answer().map_or("DxgkDdiCollectDbgInfo", DriverAnswer::ddi);
+                let ddi = failure.answer().map_or(name, DriverAnswer::ddi);
                 report.collection_failed = Some((ddi, failure.status()));
                 let documented = [STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL].contains(&failure.status());
                 let rule = "expected was STATUS_SUCCESS, STATUS_NO_MEMORY or STATUS_UNSUCCESSFUL";
@@ -510,10 +512,7 @@ impl Tdr {
     fn check_context(&self, adapter: &RenderAdapter, timeout: &Timeout) {
         let named = timeout.engine.map(|payload| payload.hContext).filter(|context| !context.is_null());
         let Some(context) = named else { return };
-        let sch = adapter.vidsch();
-        let hardware = sch.hw_contexts().into_iter().map(|context| context.handles());
-        let packets = sch.packet_contexts().into_iter().map(|context| context.handles());
-        if !hardware.chain(packets).any(|(system, driver)| [system.raw(), driver.raw()].contains(&context)) {
+        if !adapter.vidsch().has_context(context) {
             self.verifier.log(format!(
                 "DxgkDdiCollectDbgInfo2 named {context:p} as hContext of TdrPayload, which is no context of the adapter, and expected is the one that it takes for the cause or NULL \
                  [d3dkmddi: DXGK_TDR_PAYLOAD_ENGINE_TIMEOUT]"

@@ -201,11 +201,15 @@ impl UserMapping {
         Ok(Frozen { user: Arc::clone(&self.user), start: self.base })
     }
 
-    /// As [`UserMapping::freeze`], for what moves because others need it: a process that refuses is ended.
+    /// As [`UserMapping::freeze`], for what moves because others need it: a process that refuses is ended. Memory at a program's own addresses does not move, and the program may have taken
+    /// them back.
     ///
     /// # Errors
     /// As [`UserMapping::must`].
     pub(crate) fn must_freeze(&self) -> io::Result<Frozen> {
+        if self.of_program.is_some() {
+            return self.freeze();
+        }
         self.must(|mapping| mapping.user.freeze(mapping.whole()))?;
         Ok(Frozen { user: Arc::clone(&self.user), start: self.base })
     }

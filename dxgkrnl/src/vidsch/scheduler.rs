@@ -178,6 +178,14 @@ impl VidSch {
         self.packet_contexts.all()
     }
 
+    /// True if a context of any kind has this handle, the system's or the driver's.
+    pub(crate) fn has_context(&self, handle: HANDLE) -> bool {
+        let hardware = self.contexts.all().into_iter().map(|context| context.handles());
+        let packets = self.packet_contexts.all().into_iter().map(|context| context.handles());
+        let paging = self.system_contexts.all().into_iter().map(|context| (context.system, context.kmd));
+        hardware.chain(packets).chain(paging).any(|(system, driver)| [system.raw(), driver.raw()].contains(&handle))
+    }
+
     /// Keeps the scheduler from stopping while something is created that stopping would not find.
     ///
     /// # Errors

@@ -136,10 +136,11 @@ fn programs_that_are_stopped_anywhere_and_go_on_lose_nothing() {
     let before = served.holdings();
     let start = || {
         let mut command = clean(&program);
-        command.arg("4000").env("CAMPANILE_MACHINE", &served.socket);
+        command.arg("12000").env("CAMPANILE_MACHINE", &served.socket);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
     };
     let mut children = [start(), start()];
+    until("both work", || children.iter().all(|child| served.is_at_work(child.id())));
     let (mut seed, mut stops) = (24301u64, 0);
     while stops < STOPS && children.iter_mut().all(|child| child.try_wait().expect("a child").is_none()) {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -150,11 +151,11 @@ fn programs_that_are_stopped_anywhere_and_go_on_lose_nothing() {
         signal(child, libc::SIGCONT);
         stops += 1;
     }
-    assert!(stops > 4, "they were at work: {stops}");
+    assert!(stops > 0, "none was stopped at work");
     for child in children {
         let output = child.wait_with_output().expect("an end");
         let (out, err) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!(out, "4000 submissions by doorbell, 0 notified, every byte verified\n", "{}: {err}", output.status);
+        assert_eq!(out, "12000 submissions by doorbell, 0 notified, every byte verified\n", "{}: {err}", output.status);
     }
     until("nothing is left of them", || served.holdings() == before);
 }

@@ -232,7 +232,7 @@ struct Answers {
 
 impl Answers {
     /// Tells what a call came to. If the machine stops meanwhile, that is what it came to: what the end of its process made of the call is nothing that a program of Windows would see, and
-    /// the memory of all programs stays as it was when the first one left the machine.
+    /// the memory of all programs stays as it was when the last one had left the machine.
     fn tell(&self, id: u64, status: NTSTATUS) {
         let status = if self.stop.is_set() || self.remote.is_gone() { STATUS_DEVICE_REMOVED } else { status };
         if let Err(error) = self.channel.send(&FromMachine::Returned { id, status }.to_words(), None) {

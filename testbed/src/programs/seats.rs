@@ -145,9 +145,9 @@ impl Seats {
     pub(super) fn leave_memory_to_all(&self, leave_memory: impl FnOnce()) {
         let taken = self.changed.wait_while(self.lock(), |taken| taken.by.values().any(|owner| !owner.has_left));
         drop(taken);
+        // Also where leaving memory has panicked.
+        let _lets_them_end = LetsEnd(self);
         leave_memory();
-        self.lock().all_have_left = true;
-        self.changed.notify_all();
     }
 
     /// Waits until nobody has a place, and not longer than `limit`.
@@ -167,6 +167,16 @@ impl Seats {
     /// The threads of calls that programs have left behind, in any of the places.
     pub(super) fn calls_given_up(&self) -> &GivenUp {
         &self.calls_given_up
+    }
+}
+
+/// Lets the processes of those who have left end, when dropped.
+struct LetsEnd<'a>(&'a Seats);
+
+impl Drop for LetsEnd<'_> {
+    fn drop(&mut self) {
+        self.0.lock().all_have_left = true;
+        self.0.changed.notify_all();
     }
 }
 

@@ -364,10 +364,10 @@ fn transfer(pid: Pid, address: usize, local: libc::iovec, write: bool) -> io::Re
 /// The descriptor that a thread has by a number.
 ///
 /// # Errors
-/// It has none, or the host knows of no threads (before Linux 6.9).
-fn of_thread(process: Pid, thread: Pid, number: RawFd) -> Result<OwnedFd, Errno> {
-    let opened = threads::open(process, thread).ok().flatten().ok_or(Errno::BADF)?;
-    pidfd_getfd(&opened, number, PidfdGetfdFlags::empty())
+/// EBADF if it has none, or the host knows of no threads (before Linux 6.9); ESRCH if it has ended; no more descriptors can be opened.
+fn of_thread(process: Pid, thread: Pid, number: RawFd) -> io::Result<OwnedFd> {
+    let opened = threads::open(process, thread)?.ok_or(Errno::BADF)?;
+    Ok(pidfd_getfd(&opened, number, PidfdGetfdFlags::empty())?)
 }
 
 /// The addresses of the steps of a copy.
@@ -458,13 +458,15 @@ impl UserSpace for RemoteProgram {
         }
         let (process, pid, memory) = (Arc::clone(&self.process), self.pid, self.memory.memory());
         self.copy(move || {
-            let taken = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).or_else(|error| match error {
+            let taken = match pidfd_getfd(&process, number, PidfdGetfdFlags::empty()) {
                 // A main thread that has ended has none.
-                Errno::BADF | Errno::SRCH => {
-                    others(pid).next().map_or(Err(error), |thread| of_thread(pid, thread, number))
+                Err(error @ (Errno::BADF | Errno::SRCH)) => {
+                    let ended = |error: &io::Error| error.raw_os_error() == Some(libc::ESRCH);
+                    let mut taken = others(pid).map(|thread| of_thread(pid, thread, number));
+                    taken.find(|taken| !taken.as_ref().is_err_and(ended)).unwrap_or(Err(error.into()))
                 }
-                _ => Err(error),
-            })?;
+                taken => Ok(taken?),
+            }?;
             // It may be of the program that this one has become by exec, or of a process that has its number.
             if !memory.is_there() || ends_within(&process, Duration::ZERO) {
                 return Err(io::Error::from_raw_os_error(libc::EFAULT));

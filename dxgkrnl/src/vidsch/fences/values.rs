@@ -69,8 +69,9 @@ pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
             format!("DxgkDdiUpdateMonitoredValues failed with {status}"),
         )
     });
-    // Only the driver writes them, and whoever tells it to has the waits of the fence locked.
-    let words = native.iter().map(|(fence, value)| (fence.monitored_word().load(), *value));
+    // Only the driver writes those in memory of the machine, and whoever tells it to has the waits of the fence locked. Local memory may be moved, lost or written back meanwhile.
+    let found = |fence: &Fence, value| if fence.is_local().1 { value } else { fence.monitored_word().load() };
+    let words = native.iter().map(|(fence, value)| (found(fence, *value), *value));
     let left = words.enumerate().find(|(_, (found, value))| found != value);
     let sch = first.sch();
     if let Some((place, (found, value))) = left
