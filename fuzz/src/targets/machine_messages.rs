@@ -55,7 +55,7 @@ fn is_of_program(words: &Words) -> bool {
 fn is_of_machine(words: &Words) -> bool {
     match words[0] {
         16 => ends(words, 1),
-        17 => ends(words, 2) && (1..=9).contains(&words[1]),
+        17 => ends(words, 2) && (1..=11).contains(&words[1]),
         18 => ends(words, 3) && words[2] <= u64::from(u32::MAX),
         kind @ 32.. => {
             let operation = usize::try_from(kind - 32).ok().and_then(|kind| OPERATIONS.get(kind));
