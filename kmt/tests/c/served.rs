@@ -151,7 +151,8 @@ fn killed_while_it_passes_on(file: &str) {
         let came = count(|event| matches!(event, Event::Connected { .. }));
         count(|event| matches!(event, Event::Left { .. } | Event::Ended { .. })) == came
     };
-    until("both have left", all_have_left);
+    // What is left of a program is freed after it has ended.
+    until("both have left", || all_have_left() && served.holdings().allocations == 0);
     let before = served.holdings();
     for part in 1..=KILLS {
         let mut owner = start();
@@ -159,8 +160,18 @@ fn killed_while_it_passes_on(file: &str) {
         owner.kill().expect("it is not waited for yet");
         owner.wait().expect("an end");
     }
-    until("all have left and nothing is left", || all_have_left() && served.holdings() == before);
+    until("all have left", all_have_left);
+    nothing_is_left(&served, before);
     assert!(start().wait().expect("an end").success(), "{file}");
+}
+
+/// Waits until there is what there was before.
+fn nothing_is_left(served: &Served, before: Holdings) {
+    let began = std::time::Instant::now();
+    while served.holdings() != before && began.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(served.holdings(), before, "what is left");
 }
 
 /// Fences, by a sync file and by a kernel handle.
