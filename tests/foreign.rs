@@ -51,10 +51,10 @@ struct Toy {
     function: Function,
 }
 
-/// Does `work` for each of `drivers`, ten at a time: most of it is waiting for a timeout of the contract. For every fourth only where
+/// Does `work` for each of `drivers`, ten at a time: most of it is waiting for a timeout of the contract. For every eighth only where
 /// CAMPANILE_QUICK is set, as `cargo xtask test --quick` does and says.
 fn some_at_a_time<Driver: Sync>(drivers: &[Driver], work: impl Fn(&Driver) + Sync) {
-    let step = if env::var_os("CAMPANILE_QUICK").is_some() { 4 } else { 1 };
+    let step = if env::var_os("CAMPANILE_QUICK").is_some() { 8 } else { 1 };
     let chosen: Vec<&Driver> = drivers.iter().step_by(step).collect();
     thread::scope(|scope| {
         for some in chosen.chunks(chosen.len().div_ceil(10)) {

@@ -136,7 +136,7 @@ fn programs_that_are_stopped_anywhere_and_go_on_lose_nothing() {
     let before = served.holdings();
     let start = || {
         let mut command = clean(&program);
-        command.arg("12000").env("CAMPANILE_MACHINE", &served.socket);
+        command.arg("6000").env("CAMPANILE_MACHINE", &served.socket);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start")
     };
     let mut children = [start(), start()];
@@ -155,7 +155,7 @@ fn programs_that_are_stopped_anywhere_and_go_on_lose_nothing() {
     for child in children {
         let output = child.wait_with_output().expect("an end");
         let (out, err) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!(out, "12000 submissions by doorbell, 0 notified, every byte verified\n", "{}: {err}", output.status);
+        assert_eq!(out, "6000 submissions by doorbell, 0 notified, every byte verified\n", "{}: {err}", output.status);
     }
     until("nothing is left of them", || served.holdings() == before);
 }

@@ -78,7 +78,7 @@ pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
         println!(
             "left out by --quick: the kernel driver under Wine, the soak, the conformance cases with features withheld, with one doorbell for all queues, with \
              interrupts that name queues, with fences in the paging process and with other variants over vfio-user, the main job over the executable, drivers in C of older versions, one whose start does not end, \
-             3 of 4 broken drivers in C, programs of others on a GPU in another process and on the Windows images, the second build of these images, the guest in QEMU, \
+             7 of 8 broken drivers in C, the driver in C as a program's, cases and a live timeline on a served machine, the Vulkan driver's tests under the validation layer, programs of others on a GPU in another process and on the Windows images, the second build of these images, the guest in QEMU, \
              the build of the program alone, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
              4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
@@ -112,8 +112,8 @@ impl Setting {
 const LEFT_OUT_BY_QUICK: [&str; 2] = ["standin: test loading", "campanile: test soak"];
 
 /// Leaves out features withheld, one doorbell for all queues, interrupts that name queues, fences that the paging process reaches, pairs of variants, the main job over a whole executable without optimisation,
-/// drivers of older versions, each of which is compiled and has a machine of its own, and one whose start is waited for until nobody waits any more.
-const QUICK_ARGUMENTS: [&str; 20] = [
+/// drivers of older versions, each of which is compiled and has a machine of its own, one whose start is waited for until nobody waits any more, and the longest tests of other suites.
+const QUICK_ARGUMENTS: [&str; 28] = [
     "--skip",
     " without ",
     "--skip",
@@ -134,6 +134,14 @@ const QUICK_ARGUMENTS: [&str; 20] = [
     "the_driver_in_c_of_every_older_version_passes_the_cases_for_any_driver",
     "--skip",
     "a_start_that_does_not_end_is_named_and_so_is_what_the_next_case_waits_for",
+    "--skip",
+    "conformance_cases_run_beside_each_other_on_one_machine",
+    "--skip",
+    "a_timeline_of_the_last_seconds_has_what_programs_did",
+    "--skip",
+    "a_driver_in_c_of_either_compiler_computes_on_its_own_function_and_survives_a_hang",
+    "--skip",
+    "the_validation_layer_has_nothing_to_say_about_these_tests",
 ];
 
 /// Leaves them out, and says how many cases run at a time.
