@@ -199,7 +199,7 @@ impl VidSch {
     /// hardware any more.
     pub(super) fn must_succeed(&self, status: NTSTATUS, bugcheck: impl FnOnce() -> Bugcheck) {
         let failed = !status.is_success() || status == STATUS_PENDING;
-        if failed && !self.verifier.is_stopped() && !self.is_of_absent_function() {
+        if failed && self.is_judged() {
             self.verifier.raise(bugcheck());
         }
     }
@@ -207,6 +207,11 @@ impl VidSch {
     /// True if a function of the adapter was pulled out, also if nobody has told of it yet: the driver reads all ones, and what it says of them breaks no rule.
     pub(super) fn is_of_absent_function(&self) -> bool {
         self.adapter.upgrade().is_some_and(|adapter| adapter.is_absent())
+    }
+
+    /// True until the machine has stopped or a function of the adapter was pulled out: what a driver does after that breaks no rule.
+    pub(super) fn is_judged(&self) -> bool {
+        !self.verifier.is_stopped() && !self.is_of_absent_function()
     }
 
     /// As [`VidSch::must_succeed`], for DDIs whose failure has no documented parameters.

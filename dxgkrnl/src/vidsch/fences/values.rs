@@ -75,8 +75,7 @@ pub(in crate::vidsch) fn write_monitored(updates: &[(&Fence, u64)]) {
     let left = words.enumerate().find(|(_, (found, value))| found != value);
     let sch = first.sch();
     if let Some((place, (found, value))) = left
-        && !sch.verifier.is_stopped()
-        && !sch.is_of_absent_function()
+        && sch.is_judged()
     {
         let names = ["DxgkDdiUpdateMonitoredValues", "MonitoredValueKernelCpuVa", "DXGKDDI_UPDATEMONITOREDVALUES"];
         sch.broken(unwritten(names, place, found, value));
@@ -113,7 +112,10 @@ pub(in crate::vidsch) fn write_current(updates: &[(&Fence, u64)], flags: DXGK_UP
     args.CurrentValueKernelCpuVa = arrays.addresses.as_mut_ptr();
     args.NumFences = updates.len() as u32;
     args.Flags = flags;
-    let before: Vec<u64> = updates.iter().map(|(fence, _)| fence.current_word().load()).collect();
+    // With flags the driver has nothing to write, and nothing is looked at.
+    let is_to_write = flags.into_bits() == 0;
+    let before: Vec<u64> =
+        updates.iter().filter(|_| is_to_write).map(|(fence, _)| fence.current_word().load()).collect();
     let status = adapter.miniport.update_current_values_from_cpu(&args).status();
     first.sch().must_succeed(status, || {
         Bugcheck::scheduler(
@@ -124,17 +126,13 @@ pub(in crate::vidsch) fn write_current(updates: &[(&Fence, u64)], flags: DXGK_UP
             format!("DxgkDdiUpdateCurrentValuesFromCpu failed with {status}"),
         )
     });
-    if flags.into_bits() != 0 {
-        return;
-    }
     // The GPU may have signalled another value since; one that is as it was has been written by nobody, or by commands of the program, for which nobody stops the machine.
     let words =
         updates.iter().zip(before).map(|((fence, value), before)| (fence.current_word().load(), before, *value));
     let left = words.enumerate().find(|(_, (found, before, value))| found == before && found != value);
     let sch = first.sch();
     if let Some((place, (found, _, value))) = left
-        && !sch.verifier.is_stopped()
-        && !sch.is_of_absent_function()
+        && sch.is_judged()
     {
         let names =
             ["DxgkDdiUpdateCurrentValuesFromCpu", "CurrentValueKernelCpuVa", "DXGKDDI_UPDATECURRENTVALUESFROMCPU"];
