@@ -12,7 +12,7 @@ use crate::refusal::DriverAnswer;
 use crate::tdr_report::{TdrFate, TdrOutcome, TdrReason, TdrReport};
 use crate::vidsch::{Device, DeviceError, RenderAdapter, VidSch, Waiter};
 
-use super::Tdr;
+use super::state::Tdr;
 
 /// VIDEO_TDR_TIMEOUT_DETECTED, a live dump. [debugger: 0x117]
 const ADAPTER_TIMEOUT: u32 = 0x117;

@@ -2,8 +2,8 @@
 //! DXGKARG_RESUMEHWENGINE]
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nt::lock::lock;
@@ -14,19 +14,9 @@ use crate::rescue::Rescue;
 use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 use crate::vidsch::{Complaint, Device, DeviceError, HwContext, HwQueue, RenderAdapter, Subject, Suspects};
 
-use super::watch::put_back;
-use super::{Aftermath, InDriver, Invalidated, Tdr};
-
-/// VIDEO_ENGINE_TIMEOUT_DETECTED, a live dump. [debugger: 0x141]
-pub(super) const ENGINE_TIMEOUT: u32 = 0x141;
-
-/// A queue of a context that did not leave its engine before a reset after which no context was invalidated.
-pub(super) struct Uninvalidated {
-    queue: Weak<HwQueue>,
-    /// Its progress at the first such reset, and the time of that.
-    progress: u64,
-    since: Duration,
-}
+use super::report::ENGINE_TIMEOUT;
+use super::state::{Aftermath, InDriver, Invalidated, Tdr};
+use super::suspects::{Uninvalidated, put_back, unfinished};
 
 impl Tdr {
     /// Resets an engine, unless nothing hangs there any more, and notes what happened. Devices of contexts that the driver names are in
@@ -192,7 +182,7 @@ impl Tdr {
             "DxgkDdiResetHwEngine of node {node} answered STATUS_SUCCESS, DxgkCbInvalidateHwContext was called for no context, and expected was a call with hHwContext {:p}, which did \
              not leave the engine before: {} [d3dkmddi: DXGKDDI_RESETHWENGINE]",
             first.context().handles().0.raw(),
-            standing(first)
+            unfinished(first)
         ));
         let now = self.clock.now();
         for queue in queues {
@@ -237,7 +227,7 @@ impl Tdr {
         let node = queue.context().node();
         let reason = format!(
             "a hardware queue never goes on: DxgkDdiResetHwEngine of node {node} has answered STATUS_SUCCESS and invalidated no context with DxgkCbInvalidateHwContext, {how}; {}",
-            standing(queue)
+            unfinished(queue)
         );
         self.fail(STATUS_TIMEOUT, reason);
     }
@@ -306,15 +296,4 @@ fn queues_of_suspended_contexts(adapter: &RenderAdapter, node: u32) -> Vec<Arc<H
 /// True for a queue that is there and whose work is not done.
 fn has_work(queue: &Arc<HwQueue>) -> bool {
     !queue.is_destroyed() && !queue.progress().is_reached(queue.last_queued())
-}
-
-/// A queue with work that is not done, in words.
-pub(super) fn standing(queue: &HwQueue) -> String {
-    format!(
-        "the queue {:#x} of {} has work, its progress fence has {:#x}, and expected is {:#x}",
-        queue.user_handle().load(Ordering::Acquire),
-        queue.context().device().process.owner(),
-        queue.progress().current(),
-        queue.last_queued()
-    )
 }

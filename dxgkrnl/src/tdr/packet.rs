@@ -20,8 +20,8 @@ use crate::tdr_report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReport};
 use crate::vidsch::{Aborted, Device, DeviceError, Node, PacketContext, RenderAdapter, Snapshot, Suspects, subcode};
 use nt::bugcheck::Bugcheck;
 
-use super::hardware::ENGINE_TIMEOUT;
-use super::{Aftermath, Tdr};
+use super::report::ENGINE_TIMEOUT;
+use super::state::{Aftermath, Tdr};
 
 /// How long engines that a reset hits too may take to let go of their packets. [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
 const DEPENDENT_LIMIT: Duration = Duration::from_millis(500);

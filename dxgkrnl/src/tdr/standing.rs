@@ -12,10 +12,9 @@ use std::time::Duration;
 use crate::rescue::Rescue;
 use crate::vidsch::{HwQueue, RenderAdapter};
 
-use super::Tdr;
-use super::hardware::standing;
 use super::stands::{Stand, Stands};
-use super::watch::{is_watched, of_queue};
+use super::state::Tdr;
+use super::suspects::{is_watched, of_queue, unfinished};
 
 impl Tdr {
     /// Looks at the queues with work. Returns why the machine has to stop.
@@ -81,7 +80,7 @@ impl Tdr {
             return Some(format!(
                 "DxgkDdiSuspendContext has answered STATUS_SUCCESS {early} times for a context of node {node} that was not suspended, and expected was STATUS_PENDING and then \
                  DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED; {} [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]",
-                standing(queue)
+                unfinished(queue)
             ));
         }
         let alone = now.saturating_sub(stand.node.1);
@@ -92,7 +91,7 @@ impl Tdr {
                  and with D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY one that has begun leaves it when it is done; {}, at HwQueueProgressFenceGpuVa \
                  [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]",
                 alone.as_secs_f64(),
-                standing(queue)
+                unfinished(queue)
             )
         })
     }
