@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::Toy;
+use crate::mistakes::Broken;
+use crate::{Toy, is_named};
 
 /// The machine of a case that did not end keeps its function.
 #[test]
@@ -19,4 +20,18 @@ fn a_start_that_does_not_end_is_named_and_so_is_what_the_next_case_waits_for() {
         assert!(parts.iter().all(|part| reason.contains(part)), "{parts:?}: {reason}");
     }
     assert!(reasons.len() >= 2, "{report}");
+}
+
+/// Each submission takes seconds in the driver, so that a case of many has no end within its time.
+#[test]
+fn a_case_that_does_not_end_says_in_which_entry_point_the_driver_spends_its_time() {
+    let slow = Broken {
+        name: "slow-submissions",
+        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_SUCCESS;",
+        new: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    KeStallExecutionProcessor(4000000);\n    return STATUS_SUCCESS;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &["did not end within 30 s", "DxgkDdiSubmitCommandVirtual", "KeStallExecutionProcessor"],
+    };
+    let Some(toy) = Toy::new(slow.name, slow.old, slow.new) else { return };
+    is_named(&toy, &slow, "30");
 }

@@ -248,13 +248,6 @@ pub(crate) const BROKEN: &[Broken] = &[
         ],
     },
     Broken {
-        name: "slow-submissions",
-        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_SUCCESS;",
-        new: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    KeStallExecutionProcessor(4000000);\n    return STATUS_SUCCESS;",
-        case: "AnyDriver.CommandsRunInTheirOrder",
-        told: &["did not end within 30 s", "DxgkDdiSubmitCommandVirtual", "KeStallExecutionProcessor"],
-    },
-    Broken {
         name: "completed-twice",
         old: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        adapter->",
         new: "        write_register(adapter, TOY_REPORT_TAKE, 1);\n        if (kind == TOY_REPORT_COMPLETED)\n            \
