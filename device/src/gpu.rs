@@ -5,8 +5,9 @@ mod posted;
 
 use crate::bar_memory::BarMemory;
 use crate::cmp::power::NextLook;
-use crate::cmp::{Activity, Cmp, Doorbells};
+use crate::cmp::{Activity, Cmp};
 use crate::context::Features;
+use crate::context::doorbells::Doorbells;
 use crate::fault::{Delivery, Faults};
 use crate::host_aperture::HostAperture;
 use crate::lock::lock;

@@ -2,10 +2,10 @@
 //!
 //! The register file runs one command at a time, so what a command checks first still holds when it acts.
 
-use super::Cmp;
-use super::doorbells::BadDoorbell;
 use super::node::NodeState;
+use super::processor::Cmp;
 use crate::context::Context;
+use crate::context::doorbells::BadDoorbell;
 use crate::context::fences::FencePlace;
 use crate::log::{BadLog, Logs};
 use crate::memory::Memory;

@@ -1,6 +1,6 @@
 //! Commands about fence logs.
 
-use super::Cmp;
+use super::processor::Cmp;
 use crate::log::{BadLog, Log};
 use crate::memory::Memory;
 use campanile_hw::log::{LogKind, LogTarget};

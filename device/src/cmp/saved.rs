@@ -3,7 +3,7 @@
 //! Rings, control pages and command buffers lie in the owner's memory; the record has only the state that the scheduler keeps itself: the entries
 //! consumed, and the position in the command buffer. Packets that are done have had their effect, and are not executed again.
 
-use super::Cmp;
+use super::processor::Cmp;
 use crate::compute::Running;
 use crate::memory::{Access, Memory};
 use crate::queue::{Buffer, Queue, RunState, legal_location};

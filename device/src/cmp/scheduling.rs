@@ -2,8 +2,8 @@
 //!
 //! A queue has a state of its own here; that of a context is the busiest of its queues. Without a log nothing is noted and the cost is one comparison.
 
-use super::Cmp;
 use super::node::NodeState;
+use super::processor::Cmp;
 use super::scheduling_log::SchedulingLog;
 use crate::context::Context;
 use crate::memory::Memory;

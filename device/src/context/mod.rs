@@ -2,6 +2,7 @@
 //!
 //! It knows neither queues nor engines: [`OtherEngines`] is how a packet reaches those of the other nodes.
 
+pub(crate) mod doorbells;
 pub(crate) mod fences;
 pub(crate) mod mailbox;
 pub(crate) mod sync;

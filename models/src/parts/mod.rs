@@ -13,7 +13,7 @@ mod mailbox;
 mod waits;
 
 #[allow(dead_code, reason = "models use a part of it")]
-#[path = "../../../device/src/cmp/doorbells.rs"]
+#[path = "../../../device/src/context/doorbells.rs"]
 mod doorbells;
 
 #[allow(dead_code, reason = "models use a part of it")]
