@@ -37,6 +37,13 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
         told: &["0xC4 (0x62, 0x", "unloaded with pool that is not freed: 'WToy' ", "was asked for in toy"],
     },
     Broken {
+        name: "root-of-first",
+        old: "    write_register(adapter, TOY_ROOT_LOW, (ULONG)context->base.root);\n    write_register(adapter, TOY_ROOT_HIGH, (ULONG)(context->base.root >> 32));\n    write_register(adapter, TOY_FENCE_LOW",
+        new: "    write_register(adapter, TOY_ROOT_LOW, (ULONG)hw_contexts[0]->base.root);\n    write_register(adapter, TOY_ROOT_HIGH, (ULONG)(hw_contexts[0]->base.root >> 32));\n    write_register(adapter, TOY_FENCE_LOW",
+        case: "AnyDriver.AddressesOfHardwareQueuesBelongToTheirProcess",
+        told: &["the commands of a hardware queue use the page tables of its context's process"],
+    },
+    Broken {
         name: "progress-without-work",
         old: "                for at in range(address, address + size, 32):\n                    operation, word,",
         new: "                for at in range(address, address + (size if value % 3 else 0), 32):\n                    operation, word,",
