@@ -450,7 +450,10 @@ impl Machine {
             let Some(node) = devices.get_mut(place) else { continue };
             match &started {
                 Ok(adapter) => (node.started, node.last) = (Some(adapter.luid), Some(adapter.luid)),
-                Err(_) => node.remove(),
+                Err(_) => {
+                    node.function.iter().filter_map(|of| of.fault()).for_each(|told| self.0.verifier.log(told));
+                    node.remove();
+                }
             }
         }
         started
