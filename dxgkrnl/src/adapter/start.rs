@@ -39,6 +39,19 @@ pub(crate) struct DeviceStack {
     pub(crate) chain: Option<LINKED_DEVICE>,
 }
 
+impl DeviceStack {
+    /// DxgkDdiRemoveDevice. An error of it is a finding: there is nothing left to try.
+    pub(crate) fn remove(self) {
+        let status = self.miniport.remove_device(self.context.raw()).status();
+        // On a machine that has stopped it was not called.
+        if !status.is_success() && !self.miniport.driver().verifier().is_stopped() {
+            let told = "the device counts as removed [dispmprt: DXGKDDI_REMOVE_DEVICE]";
+            let told = format!("DxgkDdiRemoveDevice answered {status}, and expected was STATUS_SUCCESS: {told}");
+            self.miniport.rescued(Rescue::FailedStop, told);
+        }
+    }
+}
+
 /// The settings of an adapter that do not belong to one of its functions.
 pub(crate) struct DeviceSettings {
     /// Features that the system is willing to enable.
