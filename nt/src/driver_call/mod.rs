@@ -377,7 +377,8 @@ fn within(mut bugcheck: Bugcheck, name: &str) -> Bugcheck {
 }
 
 fn place(driver: &Driver, caller: Option<Caller>) -> Option<CodeLocation> {
-    driver.place(caller?.instruction)
+    // No function of the image lies at 0: the callers are those that this one was compiled into.
+    driver.place_of([caller?.instruction, 0, 0])
 }
 
 /// In the signal handler: ends the call of a driver image whose own instruction faulted, or the instruction of a service that it called on its stack.
