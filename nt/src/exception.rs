@@ -8,7 +8,7 @@ use crate::bugcheck::Bugcheck;
 use crate::bus::trap;
 use crate::driver::{Driver, IoMapping};
 use crate::fault::{Access, Cause, Fault, guarded};
-use crate::lent;
+use crate::lent::{self, Stray};
 use crate::pool::Owned;
 
 /// The code whose instruction raised an exception.
@@ -157,15 +157,14 @@ fn memory(touch: Touch, by: By<'_>, driver: &Driver, level: KIRQL) -> Bugcheck {
             (Owned::Outside { .. }, false) => Bugcheck::PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
         };
         (code, [address, access, at, 0], format!("{what}, {owned}"))
-    } else if let Some((by, len)) = lent::behind(touch.address) {
-        let code = match of_driver {
-            true => Bugcheck::DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
-            false => Bugcheck::PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+    } else if let Some(stray) = lent::stray(touch.address) {
+        let code = match (stray, of_driver) {
+            (Stray::Behind { .. }, true) => Bugcheck::DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+            (Stray::Behind { .. }, false) => Bugcheck::PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+            (Stray::Ended { .. }, true) => Bugcheck::DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL,
+            (Stray::Ended { .. }, false) => Bugcheck::PAGE_FAULT_IN_FREED_SPECIAL_POOL,
         };
-        let reason = format!(
-            "{what}, {by} bytes beyond the end of {len} bytes that the system has lent to the driver for this call"
-        );
-        (code, [address, access, at, 0], reason)
+        (code, [address, access, at, 0], format!("{what}, {stray}"))
     } else if touch.access == Access::Execute && touch.mapped {
         let code = Bugcheck::ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY;
         (code, [address, 0, 0, 0], format!("{what}, which is not executable"))

@@ -443,7 +443,8 @@ fn describe_unanswered(site: &Site, text: &mut [u8]) -> usize {
         let at = format_args!("*** {signal} at instruction {instruction:#x}, address {address:#x}");
         let _ = writeln!(
             rest,
-            "{at}, in no call into a driver; a driver image may have overwritten memory of this process"
+            "{at}, in no call into a driver; a driver image may have overwritten memory of this process, for example \
+             what it was lent for an earlier call: with --special-pool such an access stops at its instruction"
         );
     }
     length - rest.len()
