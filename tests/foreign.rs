@@ -365,6 +365,8 @@ fn the_driver_in_c_of_every_older_version_passes_the_cases_for_any_driver() {
         let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(told.contains(&model), "{version}: {told}");
         passes_but_for_hardware_queues(&toy.cases("AnyDriver."), version);
+        let adapter = toy.cases("WDDM32.Adapter.");
+        assert!(adapter["failed"] == 0 && adapter["passed"].as_u64() >= Some(6), "{version}: {adapter}");
     });
 }
 

@@ -213,32 +213,31 @@ pub(crate) trait Argument {
     fn take_back(&mut self, held: Self::Held) -> Option<(usize, usize)>;
 }
 
-/// A structure and the guard behind it.
-#[repr(C)]
-pub(crate) struct Guarded<T> {
-    value: T,
-    guard: [u8; GUARD],
-}
-
 impl<T: Copy> Argument for &mut T {
-    type Held = Box<Guarded<T>>;
+    type Held = DdiBuffer;
     type Passed = *mut T;
 
-    fn hold(&self) -> Self::Held {
-        Box::new(Guarded { value: **self, guard: UNTOUCHED })
+    fn hold(&self) -> DdiBuffer {
+        const { assert!(align_of::<T>() <= ALIGN) };
+        let mut buffer = DdiBuffer::patterned(size_of::<T>());
+        let place = buffer.start().cast::<T>();
+        // SAFETY: the buffer has so many bytes at a multiple of 8, and nobody else knows them.
+        unsafe { place.write(**self) };
+        buffer
     }
 
-    fn pass(&self, held: &mut Self::Held) -> *mut T {
-        (&raw mut **held).cast()
+    fn pass(&self, held: &mut DdiBuffer) -> *mut T {
+        held.start().cast()
     }
 
-    fn take_back(&mut self, mut held: Self::Held) -> Option<(usize, usize)> {
-        **self = held.value;
-        let written = first_written(&held.guard).map(|behind| (size_of::<T>(), behind));
-        // SAFETY: the structure is this one's own, and nobody reads it as one any more.
-        unsafe { (&raw mut held.value).cast::<u8>().write_bytes(0, size_of::<T>()) };
+    fn take_back(&mut self, mut held: DdiBuffer) -> Option<(usize, usize)> {
+        let place = held.start().cast::<T>();
+        // SAFETY: `hold` has put a structure there, and any bytes are one, as for structures of the C interface.
+        **self = unsafe { place.read() };
+        let written = held.written_behind().map(|behind| (size_of::<T>(), behind));
+        held.bytes_mut().fill(0);
         // A driver that has kept the address finds nothing there.
-        std::hint::black_box(&held);
+        std::hint::black_box(held.bytes());
         written
     }
 }

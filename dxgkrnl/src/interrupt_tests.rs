@@ -116,7 +116,8 @@ impl World {
         let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
         table.DxgkDdiInterruptRoutine = Some(claims_odd);
         table.DxgkDdiDpcRoutine = Some(does_nothing);
-        let miniport = Miniport::new(Registered::newest(table), Driver::for_tests("storm"), Arc::default());
+        let miniport =
+            Miniport::new(Registered::newest(table), Driver::for_tests("storm"), Arc::default(), Arc::default());
         let interrupts = Arc::new(Interrupts::default());
         interrupts.connect();
         let contexts = [2, 3].map(|number| KmdHandle::new(std::ptr::without_provenance_mut(number)));

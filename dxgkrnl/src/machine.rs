@@ -129,9 +129,7 @@ impl Device {
     /// DxgkDdiRemoveDevice, if the device was added.
     fn remove(&mut self) {
         self.last = None;
-        if let Some(stack) = self.stack.take() {
-            let _ = stack.miniport.remove_device(stack.context.raw());
-        }
+        self.stack.take().into_iter().for_each(DeviceStack::remove);
     }
 
     /// Whether plug and play would give the device to the same driver as `other`, and nobody has it yet.
@@ -313,8 +311,9 @@ impl Machine {
         let id = DriverId(pnp.drivers.len());
         // The driver finds its service's key when DriverEntry runs.
         let installation = installed::not_installed(&self.0.registry, id, image.name());
-        let (driver, registered) = registration::load(image, &host)?;
-        let miniport = Arc::new(Miniport::new(registered, driver, Arc::clone(&self.0.ddi_calls)));
+        let (driver, registered) = registration::load(image, &host, &self.0.rescues)?;
+        let (calls, rescues) = (Arc::clone(&self.0.ddi_calls), Arc::clone(&self.0.rescues));
+        let miniport = Arc::new(Miniport::new(registered, driver, calls, rescues));
         pnp.drivers.push(Some(LoadedDriver { miniport, installation }));
         Ok(id)
     }
@@ -450,7 +449,10 @@ impl Machine {
             let Some(node) = devices.get_mut(place) else { continue };
             match &started {
                 Ok(adapter) => (node.started, node.last) = (Some(adapter.luid), Some(adapter.luid)),
-                Err(_) => node.remove(),
+                Err(_) => {
+                    node.function.iter().filter_map(|of| of.fault()).for_each(|told| self.0.verifier.log(told));
+                    node.remove();
+                }
             }
         }
         started
@@ -590,9 +592,7 @@ impl Drop for MachineInner {
             adapter.stop();
         }
         let pnp = self.pnp.get_mut();
-        for stack in pnp.devices.iter_mut().filter_map(|node| node.stack.take()) {
-            let _ = stack.miniport.remove_device(stack.context.raw());
-        }
+        pnp.devices.iter_mut().filter_map(|node| node.stack.take()).for_each(DeviceStack::remove);
         for loaded in pnp.drivers.drain(..).flatten() {
             let _ = loaded.unload();
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
-use wddm_ddi::status::STATUS_PENDING;
+use wddm_ddi::status::{STATUS_PENDING, STATUS_SUCCESS};
 use wddm_ddi::types::*;
 
 use crate::ddi_buffer::Lent;
@@ -20,6 +20,7 @@ use crate::kmd_handle::KmdHandle;
 use crate::lifetimes::Lifetimes;
 use crate::refusal::DriverAnswer;
 use crate::registration::Registered;
+use crate::rescue::{Rescue, Rescues};
 use crate::trace::{Events, TraceKind};
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
@@ -40,6 +41,10 @@ pub(crate) trait Returned {
     fn is_pending(&self) -> bool {
         false
     }
+    /// A status that is a success and none that a page has.
+    fn other_success(&self) -> Option<NTSTATUS> {
+        None
+    }
 }
 
 impl Returned for NTSTATUS {
@@ -55,6 +60,9 @@ impl Returned for NTSTATUS {
     }
     fn is_pending(&self) -> bool {
         *self == STATUS_PENDING
+    }
+    fn other_success(&self) -> Option<NTSTATUS> {
+        (self.is_success() && *self != STATUS_SUCCESS && *self != STATUS_PENDING).then_some(*self)
     }
 }
 
@@ -88,11 +96,17 @@ pub(crate) struct Miniport {
     trace: Mutex<Vec<String>, Innermost>,
     events: Events,
     lifetimes: Lifetimes,
+    rescues: Arc<Rescues>,
 }
 
 impl Miniport {
     /// Takes a copy of the table that the driver registered, which has the length of its version.
-    pub(crate) fn new(registered: Registered, driver: Arc<Driver>, calls: Arc<DdiCalls>) -> Self {
+    pub(crate) fn new(
+        registered: Registered,
+        driver: Arc<Driver>,
+        calls: Arc<DdiCalls>,
+        rescues: Arc<Rescues>,
+    ) -> Self {
         Self {
             table: *registered.table,
             version: registered.version,
@@ -103,6 +117,7 @@ impl Miniport {
             trace: Mutex::new(Vec::new()),
             events: Events::default(),
             lifetimes: Lifetimes::default(),
+            rescues,
         }
     }
 
@@ -184,7 +199,17 @@ impl Miniport {
             )));
             return R::stopped(name);
         }
+        if let Some(status) = result.as_ref().and_then(R::other_success) {
+            let told = "expected was STATUS_SUCCESS or an error: it counts as STATUS_SUCCESS, as for NT_SUCCESS";
+            self.rescued(Rescue::OtherSuccess, format!("{name} answered {status}, and {told}"));
+        }
         result.map_or_else(|| R::stopped(name), |returned| returned.told(name))
+    }
+
+    /// Counts what was made good of the driver, and tells of it.
+    pub(crate) fn rescued(&self, rescue: Rescue, told: String) {
+        self.rescues.add(rescue, 1);
+        self.driver.verifier().log(told);
     }
 
     /// DxgkDdiResetDevice on a machine that has stopped: at the highest level, and whatever the driver was in the middle of elsewhere. It

@@ -19,11 +19,12 @@ use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, INTERFACE_VERSIONS, InterfaceVers
 use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, IOCTL_VIDEO_DDI_FUNC_REGISTER_WINDOWS_8, NtImports};
 use wddm_ddi::status::{
     NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_IMAGE_FORMAT,
-    STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
+    STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH, STATUS_SUCCESS,
 };
 use wddm_ddi::types::{PDRIVER_OBJECT, UNICODE_STRING};
 
 use crate::config::RegistrationRequests;
+use crate::rescue::{Rescue, Rescues};
 
 /// A loaded driver of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -263,7 +264,11 @@ thread_local! {
 }
 
 /// Loads a driver, runs its DriverEntry, and takes the table that it registers.
-pub(crate) fn load(image: DriverImage, host: &Host<'_>) -> Result<(Arc<Driver>, Registered), LoadError> {
+pub(crate) fn load(
+    image: DriverImage,
+    host: &Host<'_>,
+    rescues: &Rescues,
+) -> Result<(Arc<Driver>, Registered), LoadError> {
     let (driver, entry) = loader::load(image, host).map_err(LoadError::Image)?;
     LOADING.set(Some(Loading { driver_object: driver.object(), outcome: Err(LoadError::NotRegistered) }));
     let status = loader::run_entry(&driver, entry);
@@ -276,7 +281,17 @@ pub(crate) fn load(image: DriverImage, host: &Host<'_>) -> Result<(Arc<Driver>, 
             Ok(_) | Err(LoadError::NotRegistered) => LoadError::Entry(status),
             Err(refused) => refused,
         }),
-        Some(_) => outcome,
+        Some(STATUS_SUCCESS) => outcome,
+        Some(status) => {
+            if outcome.is_ok() {
+                rescues.add(Rescue::OtherSuccess, 1);
+                let page = "docs/porting.md#what-your-driver-finds; dispmprt: DxgkInitialize";
+                verifier.log(format!(
+                    "DriverEntry answered {status}, and expected was STATUS_SUCCESS, which DxgkInitialize has answered and DriverEntry passes on: the driver counts as loaded [{page}]"
+                ));
+            }
+            outcome
+        }
     };
     if result.is_err() {
         driver.check_unloaded();

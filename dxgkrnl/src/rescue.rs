@@ -26,7 +26,8 @@ pub enum Rescue {
     MissedWakeUp,
     /// DxgkDdiStopDevice left mappings of DxgkCbMapMemory or MmMapIoSpace, or handles of DxgkCbAcquireHandleData behind; the system took them back. [dispmprt: DXGKDDI_STOP_DEVICE]
     LeftBehind,
-    /// DxgkDdiStopDevice answered an error; the system went on as if the device had stopped. [dispmprt: DXGKDDI_STOP_DEVICE]
+    /// DxgkDdiStopDevice or DxgkDdiRemoveDevice answered an error; the system went on as if the device had stopped, or was removed.
+    /// [dispmprt: DXGKDDI_STOP_DEVICE, DXGKDDI_REMOVE_DEVICE]
     FailedStop,
     /// A report of DxgkCbNotifyInterrupt outside the interrupt routine was followed by no DPC for a second; the watchdog did what DxgkCbNotifyDpc does. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
     UnansweredReport,
@@ -58,11 +59,13 @@ pub enum Rescue {
     /// DxgkDdiUpdateCurrentValuesFromCpu answered success, and the value of a native fence is as it was before. It is no bug check: a program's own commands reach the value, too.
     /// [d3dkmddi: DXGKDDI_UPDATECURRENTVALUESFROMCPU]
     UnwrittenValue,
+    /// DriverEntry or a DDI answered a status that NT_SUCCESS is true of, and that is not STATUS_SUCCESS, which is the only success of its page; it counted as that.
+    OtherSuccess,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::UnreportedSignal,
         Self::UnreportedCrossAdapterSignal,
         Self::UnreportedSuspension,
@@ -82,6 +85,7 @@ impl Rescue {
         Self::MisusedCallback,
         Self::UnendingInterrupt,
         Self::UnwrittenValue,
+        Self::OtherSuccess,
     ];
 
     /// The name in reports.
@@ -106,6 +110,7 @@ impl Rescue {
             Self::MisusedCallback => "misused-callback",
             Self::UnendingInterrupt => "unending-interrupt",
             Self::UnwrittenValue => "unwritten-value",
+            Self::OtherSuccess => "other-success",
         }
     }
 }

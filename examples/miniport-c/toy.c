@@ -118,6 +118,16 @@ static NTSTATUS start_device(PVOID context, DXGK_START_INFO *info, DXGKRNL_INTER
     }
     KeInitializeSpinLock(&adapter->submission);
     adapter->stopped = FALSE;
+#if defined(TOY_HARDWARE_QUEUES) && DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_9
+    /* From this version on the functions of hardware queues alone offer nothing. A refusal leaves packets. */
+    DXGKARGCB_QUERYFEATURESUPPORT queues = { 0 };
+    queues.DeviceHandle = adapter->handle;
+    queues.FeatureId = DXGK_FEATURE_HWSCH;
+    queues.DriverSupportState = DXGK_FEATURE_SUPPORT_STABLE;
+    status = adapter->interface.DxgkCbQueryFeatureSupport(&queues);
+    if (!NT_SUCCESS(status) || !queues.Enabled)
+        DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_INFO_LEVEL, "toy: no hardware scheduling: %08x\n", status);
+#endif
     write_register(adapter, TOY_RESET, 1);
     DbgPrintEx(DPFLTR_VIDEO_ID, DPFLTR_INFO_LEVEL, "toy: started, memory at %llx\n", adapter->memory.QuadPart);
     return STATUS_SUCCESS;

@@ -88,6 +88,8 @@ codes! {
     DRIVER_VERIFIER_DETECTED_VIOLATION = 0xc4;
     /// KMODE_EXCEPTION_NOT_HANDLED: exception code, address and the two parameters of the exception. [debugger: 0x1e]
     KMODE_EXCEPTION_NOT_HANDLED = 0x1e;
+    /// KERNEL_SECURITY_CHECK_FAILURE: the code of the fast fail; trap frame and exception record are told as 0. [debugger: 0x139]
+    KERNEL_SECURITY_CHECK_FAILURE = 0x139;
     /// UNEXPECTED_KERNEL_MODE_TRAP: parameter 1 is the trap, 8 a double fault, as a stack overflow is. [debugger: 0x7f]
     UNEXPECTED_KERNEL_MODE_TRAP = 0x7f;
     /// BAD_POOL_CALLER; parameter 1 is the violation. [debugger: 0xc2]

@@ -8,7 +8,7 @@ use crate::bugcheck::Bugcheck;
 use crate::bus::trap;
 use crate::driver::{Driver, IoMapping};
 use crate::fault::{Access, Cause, Fault, guarded};
-use crate::lent;
+use crate::lent::{self, Stray};
 use crate::pool::Owned;
 
 /// The code whose instruction raised an exception.
@@ -35,6 +35,21 @@ fn name_of(access: Access) -> &'static str {
         Access::Read => "read of",
         Access::Write => "write to",
         Access::Execute => "jump to",
+    }
+}
+
+/// What parameter 1 of the bug check says of the corruption, for the codes that code of a driver commonly has. [debugger: 0x139]
+fn corruption(code: u32) -> &'static str {
+    match code {
+        0 | 2 => "a buffer on the stack is overrun (/GS)",
+        1 => "a table of virtual functions is not that of the object (VTGuard)",
+        3 => "a LIST_ENTRY is corrupt, as by removing an entry twice",
+        5 => "a function that takes it as fatal got an invalid parameter",
+        6 => "the security cookie of the image was not initialized (/GS)",
+        7 => "the code asks for the end",
+        8 => "an index is outside its array",
+        10 => "an indirect call leads to no function (control flow guard)",
+        _ => "see the table of parameter 1 on the page of bug check 0x139",
     }
 }
 
@@ -73,7 +88,8 @@ pub(crate) fn record(fault: &Fault, driver: &Driver, level: KIRQL) -> Option<EXC
             let arguments = [access.parameter() as usize, address];
             (of_user && !known && level < DISPATCH_LEVEL).then(|| exception(STATUS_ACCESS_VIOLATION, &arguments))?
         }
-        Cause::Stack { .. } => None,
+        // A fast fail asks no handler. [wdm: RtlFailFast]
+        Cause::Stack { .. } | Cause::FastFail { .. } => None,
         Cause::Divide => exception(STATUS_INTEGER_DIVIDE_BY_ZERO, &[]),
         Cause::Illegal => exception(STATUS_ILLEGAL_INSTRUCTION, &[]),
         Cause::Breakpoint => exception(STATUS_BREAKPOINT, &[0]),
@@ -100,6 +116,10 @@ pub(crate) fn bugcheck(fault: Fault, by: By<'_>, driver: &Driver, level: KIRQL) 
         Cause::Divide => exception(STATUS_INTEGER_DIVIDE_BY_ZERO, 0, 0, "division by zero"),
         Cause::Illegal => exception(STATUS_ILLEGAL_INSTRUCTION, 0, 0, "illegal instruction"),
         Cause::Breakpoint => exception(STATUS_BREAKPOINT, 0, 0, "breakpoint"),
+        Cause::FastFail { code } => {
+            let reason = format!("fast fail with code {code} (INT 29h): {}", corruption(code));
+            Bugcheck::new(Bugcheck::KERNEL_SECURITY_CHECK_FAILURE, [code.into(), 0, 0, 0], reason)
+        }
         Cause::General if is_privileged(fault.instruction) => {
             exception(STATUS_PRIVILEGED_INSTRUCTION, 0, 0, "privileged instruction")
         }
@@ -137,15 +157,14 @@ fn memory(touch: Touch, by: By<'_>, driver: &Driver, level: KIRQL) -> Bugcheck {
             (Owned::Outside { .. }, false) => Bugcheck::PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
         };
         (code, [address, access, at, 0], format!("{what}, {owned}"))
-    } else if let Some((by, len)) = lent::behind(touch.address) {
-        let code = match of_driver {
-            true => Bugcheck::DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
-            false => Bugcheck::PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+    } else if let Some(stray) = lent::stray(touch.address) {
+        let code = match (stray, of_driver) {
+            (Stray::Behind { .. }, true) => Bugcheck::DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+            (Stray::Behind { .. }, false) => Bugcheck::PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+            (Stray::Ended { .. }, true) => Bugcheck::DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL,
+            (Stray::Ended { .. }, false) => Bugcheck::PAGE_FAULT_IN_FREED_SPECIAL_POOL,
         };
-        let reason = format!(
-            "{what}, {by} bytes beyond the end of {len} bytes that the system has lent to the driver for this call"
-        );
-        (code, [address, access, at, 0], reason)
+        (code, [address, access, at, 0], format!("{what}, {stray}"))
     } else if touch.access == Access::Execute && touch.mapped {
         let code = Bugcheck::ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY;
         (code, [address, 0, 0, 0], format!("{what}, which is not executable"))

@@ -2,7 +2,8 @@
 //! Memory that the system lends to a driver for one call, on pages of its own, with special pool: its end touches a page that cannot be accessed, so that the
 //! instruction which reads or writes behind it faults. [devtest: special pool]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::lock::{Innermost, Mutex};
@@ -15,6 +16,50 @@ pub const ALIGN: usize = 8;
 static WANTED: AtomicBool = AtomicBool::new(false);
 /// The pages that cannot be accessed, by address, and the bytes of what lies before each.
 static BEHIND: Mutex<BTreeMap<usize, usize>, Innermost> = Mutex::new(BTreeMap::new());
+/// What was lent last and is no more, none of which can be accessed: the newest at the end.
+static ENDED: Mutex<VecDeque<Ended>, Innermost> = Mutex::new(VecDeque::new());
+/// As many of these are kept.
+const ENDED_MAX: usize = 256;
+
+/// Pages of a call that is over.
+struct Ended {
+    base: usize,
+    mapped: usize,
+    len: usize,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let base = std::ptr::with_exposed_provenance_mut(self.base);
+        // SAFETY: the mapping is this one's own, and nobody uses it any more.
+        unsafe { libc::munmap(base, self.mapped) };
+    }
+}
+
+/// An address in pages of this module that a driver may not access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stray {
+    /// So many bytes beyond the end of as many that are lent.
+    Behind { by: usize, len: usize },
+    /// In as many bytes that were lent for a call which has returned.
+    Ended { len: usize },
+}
+
+impl fmt::Display for Stray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Behind { by, len } => {
+                write!(
+                    f,
+                    "{by} bytes beyond the end of {len} bytes that the system has lent to the driver for this call"
+                )
+            }
+            Self::Ended { len } => {
+                write!(f, "in {len} bytes that the system has lent to the driver for a call which has returned")
+            }
+        }
+    }
+}
 
 /// From now on memory is lent on pages of its own, to the drivers of all machines of the process.
 pub fn guard() {
@@ -60,19 +105,31 @@ impl LentPages {
 
 impl Drop for LentPages {
     fn drop(&mut self) {
-        BEHIND.lock().remove(&(self.base + self.mapped - PAGE));
+        let len = BEHIND.lock().remove(&(self.base + self.mapped - PAGE)).unwrap_or(0);
+        let ended = Ended { base: self.base, mapped: self.mapped, len };
         let base = std::ptr::with_exposed_provenance_mut(self.base);
         // SAFETY: the mapping is this one's own, and nobody uses it any more.
-        unsafe { libc::munmap(base, self.mapped) };
+        if unsafe { libc::mprotect(base, self.mapped, libc::PROT_NONE) } != 0 {
+            return;
+        }
+        let oldest = {
+            let mut all = ENDED.lock();
+            all.push_back(ended);
+            if all.len() > ENDED_MAX { all.pop_front() } else { None }
+        };
+        drop(oldest);
     }
 }
 
-/// An address behind the end of something that is lent: how far behind, and how many bytes that has.
-pub(crate) fn behind(address: usize) -> Option<(usize, usize)> {
-    let all = BEHIND.lock();
-    let (page, len) = all.range(..=address).next_back().filter(|(page, _)| address - **page < PAGE)?;
-    // What is lent ends below the page by what its length lacks to a multiple of the alignment.
-    Some((address - page + len.next_multiple_of(ALIGN) - len + 1, *len))
+/// What an address is, if it is behind the end of something that is lent, or in something that was.
+pub(crate) fn stray(address: usize) -> Option<Stray> {
+    if let Some((page, len)) = BEHIND.lock().range(..=address).next_back().filter(|(page, _)| address - **page < PAGE) {
+        // What is lent ends below the page by what its length lacks to a multiple of the alignment.
+        return Some(Stray::Behind { by: address - page + len.next_multiple_of(ALIGN) - len + 1, len: *len });
+    }
+    let all = ENDED.lock();
+    let ended = all.iter().find(|ended| (ended.base..ended.base + ended.mapped).contains(&address))?;
+    Some(Stray::Ended { len: ended.len })
 }
 
 #[cfg(test)]
@@ -80,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lent_ends_at_a_page_that_cannot_be_accessed_and_is_known_as_long_as_it_is_lent() {
+    fn what_is_lent_ends_at_a_page_that_cannot_be_accessed_and_is_known_when_it_is_lent_no_more() {
         assert!(LentPages::new(0).is_none());
         guard();
         for len in [1, 8, 4095, 4096, 5000] {
@@ -91,10 +148,14 @@ mod tests {
             // SAFETY: the memory is lent.
             unsafe { start.write_bytes(7, len) };
             assert!(crate::fault::guarded::probe(std::ptr::with_exposed_provenance::<u8>(end), 1).is_err(), "{len}");
-            assert_eq!(behind(end), Some((len.next_multiple_of(ALIGN) - len + 1, len)));
-            assert_eq!((behind(end - 1), behind(end + PAGE)), (None, None));
+            assert_eq!(stray(end), Some(Stray::Behind { by: len.next_multiple_of(ALIGN) - len + 1, len }));
+            assert_eq!(stray(end - 1), None);
             drop(lent);
-            assert_eq!(behind(end), None);
+            for address in [start.addr(), end - 1, end] {
+                assert_eq!(stray(address), Some(Stray::Ended { len }));
+                let byte = std::ptr::with_exposed_provenance::<u8>(address);
+                assert!(crate::fault::guarded::probe(byte, 1).is_err(), "{len}");
+            }
         }
     }
 }

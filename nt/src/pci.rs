@@ -158,6 +158,11 @@ impl Function {
         self.slot.pull_out();
     }
 
+    /// What its server did against its protocol, in a sentence, if the server was given up for that.
+    pub fn fault(&self) -> Option<String> {
+        self.bus.fault().map(|fault| format!("{} was given up: {fault}", self.bus.name()))
+    }
+
     /// True while configuration space answers.
     pub fn is_there(&self) -> bool {
         self.bus.config_read(VENDOR, 2) as u16 == self.vendor

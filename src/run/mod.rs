@@ -71,7 +71,7 @@ pub enum RunError {
     /// The driver is started, and is another one than this project's: what the adapter tells of itself.
     AnotherDriver(Vec<String>),
     /// A function of this name went away while its driver was started.
-    FunctionGone(String),
+    FunctionGone { name: String, fault: Option<String> },
 }
 
 impl fmt::Display for RunError {
@@ -81,7 +81,10 @@ impl fmt::Display for RunError {
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
             Self::NoMachine(error) => f.write_str(error),
             Self::MemoryImage(error) => write!(f, "no memory image: {error}"),
-            Self::FunctionGone(name) => write!(
+            Self::FunctionGone { name, fault: Some(fault) } => {
+                write!(f, "the function {name} is gone, and its adapter was removed by surprise: {fault}")
+            }
+            Self::FunctionGone { name, fault: None } => write!(
                 f,
                 "the function {name} is gone: what serves it has ended the connection, and its adapter was removed by surprise. The output of the server says why; \
                  `--log` (CAMPANILE_LOG=1) prints what driver and system said before"
@@ -168,7 +171,7 @@ pub fn command(options: &Options) -> u8 {
                     heard.iter().for_each(|line| testbed::complain!("  {line}"));
                     error.exit_code()
                 }
-                RunError::Driver(_) | RunError::FunctionGone(_) => EXIT_MACHINE,
+                RunError::Driver(_) | RunError::FunctionGone { .. } => EXIT_MACHINE,
                 // It was asked for the driver alone, which is started.
                 RunError::AnotherDriver(_) if options.files.is_empty() => EXIT_OK,
                 RunError::NoMachine(_) | RunError::MemoryImage(_) | RunError::AnotherDriver(_) => EXIT_INPUT,
@@ -276,7 +279,8 @@ fn buses(system: &System) -> Vec<Arc<dyn Bus>> {
 
 /// The error of the first function that has gone away.
 fn gone(buses: &[Arc<dyn Bus>]) -> Option<RunError> {
-    buses.iter().find(|bus| bus.is_gone()).map(|bus| RunError::FunctionGone(bus.name()))
+    let bus = buses.iter().find(|bus| bus.is_gone())?;
+    Some(RunError::FunctionGone { name: bus.name(), fault: bus.fault() })
 }
 
 /// What the adapter tells of itself, if its driver is not this project's.

@@ -235,6 +235,43 @@ pub(crate) const OBJECTS: &[Refused] = &[
 /// Answers while it works, with the case that finds them.
 pub(crate) const BROKEN_ANSWERS: &[Broken] = &[
     Broken {
+        name: "submission-pending",
+        old: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_SUCCESS;",
+        new: "    write_register(adapter, TOY_SUBMIT, args->SubmissionFenceId);\n    KeReleaseSpinLock(&adapter->submission, irql);\n    return STATUS_PENDING;",
+        case: "AnyDriver.CommandsRunInTheirOrder",
+        told: &[
+            "0x119 (0x2, 0x103",
+            "answered a packet with STATUS_PENDING (0x00000103), and expected was STATUS_SUCCESS, or STATUS_INVALID_PARAMETER",
+            "[d3dkmddi: DXGKDDI_SUBMITCOMMANDVIRTUAL]",
+        ],
+    },
+    Broken {
+        name: "device-timeout",
+        old: "    args->hDevice = device;\n    return STATUS_SUCCESS;",
+        new: "    args->hDevice = device;\n    return (NTSTATUS)0x102;",
+        case: "AnyDriver.DevicesAndContextsComeAndGo",
+        told: &[
+            "other-success",
+            "DxgkDdiCreateDevice answered ",
+            "0x00000102",
+            "expected was STATUS_SUCCESS or an error",
+        ],
+    },
+    Broken {
+        name: "entry-pending",
+        old: "    return DxgkInitialize(DriverObject, RegistryPath, &data);",
+        new: "    DxgkInitialize(DriverObject, RegistryPath, &data);\n    return STATUS_PENDING;",
+        case: "AnyDriver.AdapterTellsWhatItIs",
+        told: &["other-success", "DriverEntry answered STATUS_PENDING (0x00000103), and expected was STATUS_SUCCESS"],
+    },
+    Broken {
+        name: "removal-fails",
+        old: "static NTSTATUS remove_device(PVOID context)\n{\n    ExFreePoolWithTag(context, TAG);\n    return STATUS_SUCCESS;",
+        new: "static NTSTATUS remove_device(PVOID context)\n{\n    ExFreePoolWithTag(context, TAG);\n    return STATUS_UNSUCCESSFUL;",
+        case: "AnyDriver.AdapterStopsAndStartsAgain",
+        told: &["failed-stop", "DxgkDdiRemoveDevice answered STATUS_UNSUCCESSFUL", "the device counts as removed"],
+    },
+    Broken {
         name: "no-clock",
         old: "    data->GpuFrequency = frequency.QuadPart;\n",
         new: "",

@@ -129,7 +129,74 @@ pub(crate) const MEMORY_MISTAKES: &[(&str, &str, &str, &[&str])] = &[
             "in DxgkDdiStopDevice",
         ],
     ),
+    (
+        "entry-removed-twice",
+        "static LIST_ENTRY head, entry;\n",
+        "InitializeListHead(&head); InsertTailList(&head, &entry); RemoveEntryList(&entry); RemoveEntryList(&entry);",
+        &[
+            "KERNEL_SECURITY_CHECK_FAILURE 0x139 (0x3, 0x0, 0x0, 0x0)",
+            "fast fail with code 3 (INT 29h): a LIST_ENTRY is corrupt",
+            "in DxgkDdiStopDevice in toy",
+            "RtlFailFast(",
+            ", from RemoveEntryList(",
+            ", from stop_device(",
+        ],
+    ),
+    (
+        "fast-fail-at-dispatch-level",
+        "",
+        "struct adapter *toy = context; KIRQL irql; KeAcquireSpinLock(&toy->submission, &irql); RtlFailFast(2);",
+        &[
+            "KERNEL_SECURITY_CHECK_FAILURE 0x139 (0x2, 0x0, 0x0, 0x0)",
+            "a buffer on the stack is overrun (/GS)",
+            "toy.c:",
+        ],
+    ),
 ];
+
+/// Page tables that find no memory beside what is resident are a refusal of the mapping. [d3dkmthk: D3DKMTMapGpuVirtualAddress]
+#[test]
+fn a_driver_whose_local_allocations_may_lie_in_memory_of_the_system_too_passes_the_case_of_memory_that_runs_out() {
+    let old =
+        "    info->SupportedWriteSegmentSet = wanted.local ? 1 << (SEGMENT_LOCAL - 1) : 1 << (SEGMENT_SYSTEM - 1);\n";
+    let new = format!(
+        "{old}    if (wanted.local) {{\n        info->SupportedWriteSegmentSet |= 1 << (SEGMENT_SYSTEM - 1);\n        \
+         info->EvictionSegmentSet = 1 << (SEGMENT_SYSTEM - 1);\n        info->PreferredSegment.SegmentId1 = SEGMENT_SYSTEM;\n    }}\n"
+    );
+    let Some(toy) = Toy::new("preferred-of-two", old, &new) else { return };
+    let report = toy.cases("AnyDriver.MemoryThatRuns");
+    assert_eq!((&report["passed"], &report["failed"]), (&1.into(), &0.into()), "{report}");
+}
+
+/// What is lent for one call is of no use after it. Windows' pages say so of no structure; that an access stops the machine is this system's rule.
+#[test]
+fn what_was_lent_for_an_earlier_call_is_found_with_special_pool_at_the_line_that_uses_it() {
+    for (name, old, new, told_of_it) in [
+        (
+            "arguments-kept",
+            "    device->adapter = handle;\n",
+            "    static DXGKARG_CREATEDEVICE *kept;\n    if (kept)\n        kept->hDevice = NULL;\n    kept = args;\n    device->adapter = handle;\n",
+            ["0xD5 (0x", "write to 0x", "create_device("],
+        ),
+        (
+            "private-data-kept",
+            "    RtlCopyMemory(&wanted, data, sizeof(wanted));\n",
+            "    static const volatile UINT *kept;\n    if (kept && *kept == 1)\n        return STATUS_INVALID_PARAMETER;\n    kept = data;\n    RtlCopyMemory(&wanted, data, sizeof(wanted));\n",
+            ["0xD5 (0x", "read of 0x", "in 16 bytes that"],
+        ),
+    ] {
+        let Some(toy) = Toy::new(name, old, new) else { return };
+        let described = toy.folder.join("examples/miniport-c/toy.cases");
+        let described = described.to_str().expect("a path of letters");
+        let case = "AnyDriver.HalfMadeAllocationsAreGivenBack";
+        let output = toy.command("hlk", &["--special-pool", "--filter", case, "--private-data", described]);
+        let told = String::from_utf8_lossy(&output.stdout);
+        let lent = "bytes that the system has lent to the driver for a call which has returned by driver toy";
+        for part in told_of_it.into_iter().chain([lent, "toy.c:"]) {
+            assert!(told.contains(part), "{name}: {part:?} is not in {told}");
+        }
+    }
+}
 
 #[test]
 fn a_read_behind_private_data_is_found_with_special_pool_at_its_line() {

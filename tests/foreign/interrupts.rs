@@ -131,3 +131,36 @@ fn a_function_with_a_pin_for_which_its_server_has_no_line_is_told_when_it_is_plu
     assert!(told.contains(plugged), "{told}");
     assert_eq!(code, Some(0), "it starts and stops: {told}");
 }
+
+/// An answer that breaks the protocol ends the connection; what was asked and seen is told, not only that reads are all ones.
+#[test]
+fn an_answer_of_a_server_that_breaks_the_protocol_is_told_with_what_was_asked_and_seen() {
+    let answers = "struct.pack(\"<HHIII\", number, command,";
+    let another = "struct.pack(\"<HHIII\", number + (command == READ), command,";
+    let length = ".to_bytes(8, \"little\")[:count], []";
+    let shorter = ".to_bytes(8, \"little\")[:count - 1], []";
+    for (name, old, new, parts) in [
+        (
+            "another-message-id",
+            answers,
+            another,
+            [
+                "REGION_READ of 2 bytes at offset 0x0 of region 7: ",
+                "a reply with message ID ",
+                "expected is a reply with message ID ",
+            ],
+        ),
+        (
+            "short-reply",
+            length,
+            shorter,
+            ["REGION_READ of 4 bytes at offset 0x", " of region 0: ", "3 bytes of data, and expected are 4"],
+        ),
+    ] {
+        let Some((code, told)) = crate::told_by_run(name, &[(old, new)]) else { return };
+        assert!(code.is_some_and(|code| code != 0), "{name}: {told}");
+        for part in parts {
+            assert!(told.contains(part), "{name}: {part:?} is not in {told}");
+        }
+    }
+}

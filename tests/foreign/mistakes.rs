@@ -312,8 +312,9 @@ pub(crate) const BROKEN: &[Broken] = &[
         case: "AnyDriver.HangCostsItsDevice",
         told: &[
             "0x119 (0xA, 0x",
-            "DxgkDdiResetEngine of node 0 called 0x",
-            "the last aborted: 0x4 is complete and 0x5 the last",
+            "DxgkDdiResetEngine of node 0 answered LastAbortedFenceId 0x",
+            "and expected was 0x4, the last that is complete, if nothing was aborted",
+            "of which 0x5 is the last submitted [d3dkmddi: DXGKARG_RESETENGINE]",
         ],
     },
     Broken {

@@ -1,5 +1,6 @@
 //! The mistakes that are made in the hardware queues of the driver in C and of its function, each with what the program must tell of it.
 
+use crate::Toy;
 use crate::mistakes::Broken;
 
 /// What makes the driver one with hardware queues, and the first version that has them.
@@ -34,6 +35,13 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
         new: "static NTSTATUS destroy_hw_queue(HANDLE queue)\n{\n    UNREFERENCED_PARAMETER(queue);\n",
         case: "AnyDriver.ProcessesEndWithHardwareQueuesBusy",
         told: &["0xC4 (0x62, 0x", "unloaded with pool that is not freed: 'WToy' ", "was asked for in toy"],
+    },
+    Broken {
+        name: "root-of-first",
+        old: "    write_register(adapter, TOY_ROOT_LOW, (ULONG)context->base.root);\n    write_register(adapter, TOY_ROOT_HIGH, (ULONG)(context->base.root >> 32));\n    write_register(adapter, TOY_FENCE_LOW",
+        new: "    write_register(adapter, TOY_ROOT_LOW, (ULONG)hw_contexts[0]->base.root);\n    write_register(adapter, TOY_ROOT_HIGH, (ULONG)(hw_contexts[0]->base.root >> 32));\n    write_register(adapter, TOY_FENCE_LOW",
+        case: "AnyDriver.AddressesOfHardwareQueuesBelongToTheirProcess",
+        told: &["the commands of a hardware queue use the page tables of its context's process"],
     },
     Broken {
         name: "progress-without-work",
@@ -170,3 +178,29 @@ pub(crate) const BROKEN_QUEUES: &[Broken] = &[
         ],
     },
 ];
+
+/// From WDDM 2.9 on a driver offers hardware scheduling by DxgkCbQueryFeatureSupport. [d3dkmddi: DXGKARGCB_QUERYFEATURESUPPORT]
+#[test]
+fn the_driver_in_c_has_hardware_queues_in_versions_in_which_they_must_be_offered() {
+    for version in ["WDDM2_9", "WDDM3_2"] {
+        let name = format!("queues-{version}");
+        let Some(toy) = Toy::of_version_with_changes(version, &name, &[WITH_QUEUES]) else { return };
+        let report = toy.cases("AnyDriver.HardwareQueuesComeAndGo");
+        assert_eq!((&report["passed"], &report["failed"]), (&1.into(), &0.into()), "{version}: {report}");
+    }
+}
+
+/// A node without ContextSchedulingSupported has no hardware contexts, so that nothing is enabled where no node says it.
+/// [d3dkmdt: DXGK_NODEMETADATA_FLAGS; d3dukmdt: D3DKMT_WDDM_2_7_CAPS]
+#[test]
+fn hardware_scheduling_is_not_enabled_where_no_node_has_hardware_contexts() {
+    let unsaid = ("    metadata->Flags.ContextSchedulingSupported = 1;\n", "");
+    let changes = [WITH_QUEUES, unsaid];
+    let Some(toy) = Toy::of_version_with_changes(VERSION, "no-context-scheduling", &changes) else { return };
+    let report = toy.cases("AnyDriver.CapabilitiesAgreeWithEachOther");
+    assert_eq!((&report["passed"], &report["failed"]), (&1.into(), &0.into()), "{report}");
+    let run = toy.command("run", &["--log"]);
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert!(told.contains("no node says ContextSchedulingSupported"), "{told}");
+    assert!(told.contains("hardware scheduling, enabled: no"), "{told}");
+}

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,6 +42,8 @@ pub struct Client {
     /// Longest time that an answer is waited for.
     time_limit: Duration,
     gone: AtomicBool,
+    /// The answer for which the connection was given up.
+    invalid: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -101,7 +103,11 @@ impl Link {
             }
         };
         if !message.header.is_reply() || message.header.id != id || message.header.command != number {
-            return Err(broken("it belongs to another request"));
+            let Header { id: seen, command, .. } = message.header;
+            let kind = if message.header.is_reply() { "a reply" } else { "no reply" };
+            return Err(broken(&format!(
+                "{kind} with message ID {seen} to command {command}, and expected is a reply with message ID {id} to command {number}"
+            )));
         }
         if message.too_many_fds {
             return Err(broken("it comes with more descriptors than a message may have"));
@@ -139,12 +145,32 @@ impl Client {
             return Err(io::Error::from_raw_os_error(reply.header.error.cast_signed()));
         }
         let limits = hello::parse(&reply.body).map_err(|error| broken(&format!("{error:?}")))?;
-        Ok(Self { link: Mutex::new(link), watch, limits, time_limit, gone: AtomicBool::new(false) })
+        Ok(Self {
+            link: Mutex::new(link),
+            watch,
+            limits,
+            time_limit,
+            gone: AtomicBool::new(false),
+            invalid: OnceLock::new(),
+        })
     }
 
     /// Whether the server is gone. It never comes back.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
+    }
+
+    /// What the server has answered against the protocol, if the connection was given up for that.
+    pub fn invalid_answer(&self) -> Option<&str> {
+        self.invalid.get().map(String::as_str)
+    }
+
+    /// Gives the connection up for an answer that is not valid, and keeps the reason with what was asked; the caller has the error.
+    fn give_up(&self, asked: &str, error: &io::Error) {
+        if error.kind() == io::ErrorKind::InvalidData {
+            let _ = self.invalid.set(format!("{asked}: {error}"));
+        }
+        self.close();
     }
 
     /// The socket, readable at its end when the server is gone.
@@ -164,7 +190,8 @@ impl Client {
             return Err(io::ErrorKind::NotConnected.into());
         }
         // A connection on which a question has failed is out of step.
-        let reply = link.ask(number, body, fds, self.time_limit).inspect_err(|_| self.close())?;
+        let asked = link.ask(number, body, fds, self.time_limit);
+        let reply = asked.inspect_err(|error| self.give_up(&command_of(number, body), error))?;
         if reply.header.flags & header_flag::ERROR != 0 {
             return Err(io::Error::from_raw_os_error(reply.header.error.cast_signed()));
         }
@@ -215,8 +242,13 @@ impl Client {
         for part in bytes.chunks_mut(self.limits.transfer.clamp(1, MAX_TRANSFER)) {
             let question = Writer::default().u64(at).u32(region).u32(part.len() as u32).done();
             let (body, _) = self.ask(command::REGION_READ, &question, &[])?;
-            let read = body.get(16..).filter(|read| read.len() == part.len());
-            part.copy_from_slice(read.ok_or_else(|| broken("another number of bytes"))?);
+            let Some(read) = body.get(16..).filter(|read| read.len() == part.len()) else {
+                let seen = body.len().saturating_sub(16);
+                let error = broken(&format!("{seen} bytes of data, and expected are {}", part.len()));
+                self.give_up(&command_of(command::REGION_READ, &question), &error);
+                return Err(error);
+            };
+            part.copy_from_slice(read);
             at += part.len() as u64;
         }
         Ok(())
@@ -348,6 +380,21 @@ impl Client {
     /// The server is gone.
     pub fn reset(&self) -> io::Result<()> {
         self.ask(command::DEVICE_RESET, &[], &[]).map(drop)
+    }
+}
+
+/// A command in words; of an access to a region with its region, offset and number of bytes.
+fn command_of(number: u16, body: &[u8]) -> String {
+    let mut fields = Reader::new(body);
+    let mut access = || Some((fields.u64()?, fields.u32()?, fields.u32()?));
+    match (number, access()) {
+        (command::REGION_READ, Some((offset, region, count))) => {
+            format!("REGION_READ of {count} bytes at offset {offset:#x} of region {region}")
+        }
+        (command::REGION_WRITE, Some((offset, region, count))) => {
+            format!("REGION_WRITE of {count} bytes at offset {offset:#x} of region {region}")
+        }
+        _ => format!("command {number}"),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { neutral "Adapter";
     "Adapter.ComputeOnlyIsHiddenFromDefaultListing" on Boot::Shared, "mcdm":
-        "A compute-only adapter appears in a listing only when the filter asks for compute-only adapters."
+        "A compute-only adapter appears in a listing only when the filter asks for compute-only adapters, and any other in every listing."
         => hidden_from_default_listing;
     "Adapter.ListingCountsThenFills" on Boot::Shared, "d3dkmtenumadapters3":
         "A listing without an array answers with the number of adapters, and one with an array of that size fills it."
@@ -41,9 +41,19 @@ fn list(kmt: Kmt, compute_only: bool, capacity: usize) -> (NTSTATUS, u32, Vec<D3
     (status, arguments.NumAdapters, infos)
 }
 
+/// What the adapter says of itself.
+fn is_compute_only(case: &Case) -> Result<bool, Failure> {
+    let (kmt, adapter) = (case.kmt(), opened(case)?);
+    let told = kmt.query_word(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_ADAPTERTYPE);
+    granted(kmt.close_adapter(adapter), "closing")?;
+    let word = told.map_err(|status| Failure::new(format!("KMTQAITYPE_ADAPTERTYPE failed with {status}")))?;
+    Ok(D3DKMT_ADAPTERTYPE::from_bits(word).ComputeOnly())
+}
+
 fn hidden_from_default_listing(case: &Case) -> Result<(), Failure> {
     let (kmt, luid) = (case.kmt(), case.luid());
-    for (compute_only, expected) in [(false, false), (true, true)] {
+    let is_compute_only = is_compute_only(case)?;
+    for (compute_only, expected) in [(false, !is_compute_only), (true, true)] {
         let (status, count, infos) = list(kmt, compute_only, 8);
         granted(status, "D3DKMTEnumAdapters3")?;
         let listed = infos.iter().take(count as usize).any(|info| info.AdapterLuid == luid);
@@ -52,7 +62,8 @@ fn hidden_from_default_listing(case: &Case) -> Result<(), Failure> {
     let mut infos = [D3DKMT_ADAPTERINFO::zeroed(); 8];
     let mut arguments = D3DKMT_ENUMADAPTERS2 { NumAdapters: 8, pAdapters: infos.as_mut_ptr() };
     granted(kmt.call(kmt.further().D3DKMTEnumAdapters2, &mut arguments), "D3DKMTEnumAdapters2")?;
-    ensure_eq!(arguments.NumAdapters, 0, "adapters that D3DKMTEnumAdapters2 lists");
+    let listed = infos.iter().take(arguments.NumAdapters as usize).any(|info| info.AdapterLuid == luid);
+    ensure_eq!(listed, !is_compute_only, "listed by D3DKMTEnumAdapters2");
     Ok(())
 }
 

@@ -305,9 +305,13 @@ fn low_memory(case: &Case) -> Result<(), Failure> {
                 sizes.SharedSystemMemorySize
             );
             let handle = lab.create(part, local)?;
-            match lab.try_resident(handle)? {
-                Ok(()) => {
-                    let address = lab.rig.map(lab.rig.map_request(handle, part))?;
+            // What is resident may be more than page tables are left for: then the mapping is refused.
+            let mapped = match lab.try_resident(handle)? {
+                Ok(()) => lab.rig.try_map(lab.rig.map_request(handle, part))?,
+                Err(status) => Err(status),
+            };
+            match mapped {
+                Ok(address) => {
                     lab.fill(&mut worker, address, part, parts.len() as u32)?;
                     parts.push(Memory { handle, address, size: part });
                 }

@@ -54,7 +54,15 @@ impl Need {
             Self::UserModeSubmission => submits_from_user_mode(case)?,
             Self::IoCoherency => case.rig()?.is_coherent(),
         };
-        if met { Ok(()) } else { Err(Failure::NotApplicable(format!("the adapter is without {self}"))) }
+        // The thunks do not tell which of these it is.
+        let why = match self {
+            Self::HardwareScheduling => {
+                ": its driver lacks the functions, no node says ContextSchedulingSupported, or from WDDM 2.9 on it has not offered them by DxgkCbQueryFeatureSupport or DXGKDDI_FEATURE_INTERFACE; \
+                 `campanile run --log` says which"
+            }
+            _ => "",
+        };
+        if met { Ok(()) } else { Err(Failure::NotApplicable(format!("the adapter is without {self}{why}"))) }
     }
 }
 

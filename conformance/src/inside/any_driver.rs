@@ -1,7 +1,7 @@
 //! Cases for the driver of any GPU that stop, start and power it.
 
 use crate::cases::any_driver_lab::{Lab, holds};
-use crate::rig::wait_until;
+use crate::rig::{Memory, wait_until};
 use crate::simulated::Case;
 use crate::{Boot, Failure, granted};
 use dxgkrnl::EngineSleepError;
@@ -30,6 +30,9 @@ cases! { neutral inside "AnyDriver", behind "it stops, starts and powers the ada
     "AnyDriver.LowMemoryIsAnErrorAndNothingElse" on Boot::Fresh, "low-resources-simulation":
         "Allocations of the driver that fail at random while it starts, works and stops make its functions fail for want of memory; it works when memory is there again."
         => low_resources;
+    "AnyDriver.AddressesOfHardwareQueuesBelongToTheirProcess" needs HardwareScheduling on Boot::Fresh, "gpu-virtual-memory-in-wddm-2-0":
+        "Commands of a hardware queue reach the memory of its own process, not that of another process with memory and hardware queues at the same addresses."
+        => queue_address_spaces;
     "AnyDriver.HardwareQueuesSurviveD3" needs HardwareScheduling on Boot::Fresh, "set_power_state":
         "Hardware queues are there when the adapter was in D3 and has come back to D0: progress stands where it stood, and what is submitted brings the adapter back and is done."
         => queues_in_d3;
@@ -242,6 +245,35 @@ fn address_spaces(case: &mut Case<'_>) -> Result<(), Failure> {
         holds(&lab.rig.view(memory)?, 0, SIZE, 0x0202_0202, "memory of the other process")
     })?;
     holds(&lab.rig.view(memory)?, 0, SIZE, 0x0101_0101, "memory at the same address of this process")
+}
+
+/// Both processes have done the same before, so that their queues and memory have the same addresses.
+fn queue_address_spaces(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    const RULE: &str = "the commands of a hardware queue use the page tables of its context's process, \
+         which DxgkDdiSetRootPageTable names for the context [dxgkddi_setrootpagetable]";
+    let told = |failure: Failure| Failure::new(format!("{failure}; {RULE}"));
+    let fill = |lab: &Lab, memory: Memory, pattern: u32| {
+        let view = lab.rig.view(memory)?;
+        let mut last = pattern;
+        for node in lab.scheduled()? {
+            let mut queue = lab.queue(node)?;
+            last = pattern | node;
+            lab.queue_fill(&mut queue, memory.address, SIZE, last)?;
+            lab.queue_wait_for(&queue).map_err(told)?;
+            holds(&view, 0, SIZE, last, "memory at an address that another process has too").map_err(told)?;
+        }
+        Ok(last)
+    };
+    let lab = Lab::new(case.rig()?)?;
+    let memory = lab.memory(SIZE, false)?;
+    let before = fill(&lab, memory, 0x0101_0100)?;
+    case.in_other_process(|system| {
+        let lab = Lab::new(crate::rig::Rig::open(system.luid())?)?;
+        fill(&lab, lab.memory_at(SIZE, memory.address)?, 0x0202_0200).map(drop)
+    })?;
+    holds(&lab.rig.view(memory)?, 0, SIZE, before, "memory at the same address of this process").map_err(told)?;
+    fill(&lab, memory, 0x0303_0300).map(drop)
 }
 
 fn simulate(case: &Case<'_>, low: Option<LowResources>) -> Result<u64, Failure> {

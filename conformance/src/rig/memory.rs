@@ -127,10 +127,19 @@ impl Rig {
     }
 
     /// Maps and waits; the GPU virtual address.
-    pub fn map(&self, mut request: D3DDDI_MAPGPUVIRTUALADDRESS) -> Result<u64, Failure> {
+    pub fn map(&self, request: D3DDDI_MAPGPUVIRTUALADDRESS) -> Result<u64, Failure> {
+        let mapped = self.try_map(request)?;
+        mapped.map_err(|status| Failure::new(format!("D3DKMTMapGpuVirtualAddress failed with {status}")))
+    }
+
+    /// As [`Rig::map`], where a refusal is an answer.
+    pub fn try_map(&self, mut request: D3DDDI_MAPGPUVIRTUALADDRESS) -> Result<Result<u64, NTSTATUS>, Failure> {
         let status = self.kmt.call(self.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
+        if !status.is_success() {
+            return Ok(Err(status));
+        }
         self.settle(status, request.PagingFenceValue, "D3DKMTMapGpuVirtualAddress")?;
-        Ok(request.VirtualAddress)
+        Ok(Ok(request.VirtualAddress))
     }
 
     /// Has the memory manager's GPU do something; the monitored fence and the value that tell when it is done.

@@ -39,6 +39,19 @@ pub(crate) struct DeviceStack {
     pub(crate) chain: Option<LINKED_DEVICE>,
 }
 
+impl DeviceStack {
+    /// DxgkDdiRemoveDevice. An error of it is a finding: there is nothing left to try.
+    pub(crate) fn remove(self) {
+        let status = self.miniport.remove_device(self.context.raw()).status();
+        // On a machine that has stopped it was not called.
+        if !status.is_success() && !self.miniport.driver().verifier().is_stopped() {
+            let told = "the device counts as removed [dispmprt: DXGKDDI_REMOVE_DEVICE]";
+            let told = format!("DxgkDdiRemoveDevice answered {status}, and expected was STATUS_SUCCESS: {told}");
+            self.miniport.rescued(Rescue::FailedStop, told);
+        }
+    }
+}
+
 /// The settings of an adapter that do not belong to one of its functions.
 pub(crate) struct DeviceSettings {
     /// Features that the system is willing to enable.
@@ -303,6 +316,7 @@ impl Adapter {
         rules::check_iommu(&nodes, &driver)?;
         rules::check_slots(self.miniport.table(), &driver, features, &segments)?;
         rules::check_slots_of_nodes(self.miniport.table(), &nodes, self.miniport.version())?;
+        let features = self.features_on(features, &nodes);
         let precision = Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION;
         let bits = self.require_array(precision, "HISTORYBUFFERPRECISION", node_count as usize)?;
         rules::check_history_precision(&bits)?;
@@ -324,6 +338,18 @@ impl Adapter {
             features,
             driver,
         })
+    }
+
+    /// What of the features is enabled on these nodes.
+    fn features_on(&self, features: EnabledFeatures, nodes: &[NodeCaps]) -> EnabledFeatures {
+        let hardware_scheduling = features.hardware_scheduling && nodes.iter().any(|node| node.context_scheduling);
+        if features.hardware_scheduling && !hardware_scheduling {
+            let why = "no node says ContextSchedulingSupported, so that none has hardware contexts [d3dkmdt: DXGK_NODEMETADATA_FLAGS]";
+            self.machine
+                .verifier()
+                .log(format!("hardware scheduling is not enabled, although the driver supports it: {why}"));
+        }
+        EnabledFeatures { hardware_scheduling, ..features }
     }
 
     /// The queries that each physical adapter answers for itself.

@@ -11,6 +11,11 @@ use nt::verifier::Witness;
 
 use super::{Device, DeviceId, FeaturePolicy, Machine, Pnp, PnpError};
 
+/// What the server of a function did against its protocol, as the end of a sentence.
+fn server_fault(bus: &Arc<dyn Bus>) -> String {
+    bus.fault().map_or_else(String::new, |fault| format!(": {fault}"))
+}
+
 impl Machine {
     /// Plugs a function in, as function 0 of a device of its own, and enumerates it. What enumeration found wrong is told when the device
     /// is started.
@@ -51,17 +56,21 @@ impl Machine {
 
     fn plug_in_at(&self, pnp: &mut Pnp, bus: Arc<dyn Bus>, location: Location) -> DeviceId {
         let name = bus.name();
-        let function = Function::enumerate(bus, &mut pnp.addresses).map(Arc::new);
+        let function = Function::enumerate(Arc::clone(&bus), &mut pnp.addresses).map(Arc::new);
         self.0.verifier.log(match &function {
             Ok(function) => format!("plugged in {name}: {function}"),
-            Err(error) => format!("plugged in {name}: {error}"),
+            Err(error) => format!("plugged in {name}: {error}{}", server_fault(&bus)),
         });
         let witness = function.as_ref().ok().map(|function| {
             let function = Arc::downgrade(function);
             let witness: Arc<Witness> = Arc::new(move || {
                 let bus = &function.upgrade().filter(|function| function.bus.is_gone())?.bus;
                 let page = "[dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]";
-                Some(format!("{} does not answer any more, as after its function was pulled out {page}", bus.name()))
+                let fault = server_fault(bus);
+                Some(format!(
+                    "{} does not answer any more, as after its function was pulled out {page}{fault}",
+                    bus.name()
+                ))
             });
             self.0.verifier.hear(&witness);
             witness

@@ -64,6 +64,7 @@ impl Machine {
         // Before anything is waited for: a thread that blocks plug and play may be waiting for the function.
         adapter.surprise_remove();
         let gone = adapter.pulled_out();
+        gone.iter().filter_map(|link| link.function.fault()).for_each(|told| self.0.verifier.log(told));
         let mut pnp = lock(&self.0.pnp);
         for node in pnp.devices.iter_mut().filter(|node| node.last == Some(luid)) {
             let of_node = |link: &&crate::port::Link| {

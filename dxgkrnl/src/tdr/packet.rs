@@ -265,8 +265,8 @@ impl Tdr {
                     u64::from(last_completed),
                     u64::from(last_submitted),
                     format!(
-                        "DxgkDdiResetEngine of node {number} called {id:#x} the last aborted: {last_completed:#x} is \
-                         complete and {last_submitted:#x} the last submitted"
+                        "DxgkDdiResetEngine of node {number} answered LastAbortedFenceId {id:#x}, and expected was {last_completed:#x}, the last that is complete, if nothing was aborted, or else the \
+                         SubmissionFenceId of a packet on the hardware, of which {last_submitted:#x} is the last submitted [d3dkmddi: DXGKARG_RESETENGINE]"
                     ),
                 ));
                 Outcome::Stopped

@@ -709,7 +709,7 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
         PageTableAlignmentInBytes: PAGE_SIZE as u32,
     };
     let driver = Driver {
-        miniport: Arc::new(Miniport::new(Registered::newest(table), loaded, Arc::default())),
+        miniport: Arc::new(Miniport::new(Registered::newest(table), loaded, Arc::default(), Arc::default())),
         // The fake lives at least as long as the memory manager: the test holds both.
         context: KmdHandle::new(Arc::as_ptr(&fake).cast_mut().cast()),
         verifier,

@@ -329,13 +329,16 @@ impl VidSch {
                 self.worker.add(Work::Lose(device, DeviceError::Refused));
             }
             (status, _) => self.must_succeed(if status.is_success() { STATUS_UNSUCCESSFUL } else { status }, || {
-                let of = if paging { "paging packet" } else { "packet" };
+                let (of, expected) = match paging {
+                    true => ("paging packet", "STATUS_SUCCESS"),
+                    false => ("packet", "STATUS_SUCCESS, or STATUS_INVALID_PARAMETER for a packet that cannot be run"),
+                };
                 Bugcheck::scheduler(
                     subcode::SUBMISSION_FAILED,
                     u64::from(status.0 as u32),
                     (&raw const args).addr() as u64,
                     0,
-                    format!("DxgkDdiSubmitCommandVirtual answered a {of} with {status}"),
+                    format!("DxgkDdiSubmitCommandVirtual answered a {of} with {status}, and expected was {expected} [d3dkmddi: DXGKDDI_SUBMITCOMMANDVIRTUAL]"),
                 )
             }),
         }

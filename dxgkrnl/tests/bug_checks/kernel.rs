@@ -316,6 +316,14 @@ const KERNEL: &[Kernel] = &[
         )],
     ),
     (
+        0x139,
+        "KERNEL_SECURITY_CHECK_FAILURE",
+        &[(
+            ["code of the fast fail, 3 for a corrupt LIST_ENTRY", "0", "0", "0"],
+            "the driver executes RtlFailFast or __fastfail (INT 29h), as the list functions of wdm.h do when neighbours do not point at each other, and the checks of /GS; no handler is asked, at any IRQL",
+        )],
+    ),
+    (
         0x1e4,
         "VIDEO_DXGKRNL_SYSMM_FATAL_ERROR",
         &[

@@ -12,6 +12,17 @@
 extern "C" {
 #endif
 
+/* Ends the machine at once with bug check 0x139, whose first parameter is the code. No handler is asked. */
+#define FAST_FAIL_CORRUPT_LIST_ENTRY 3
+#define FAST_FAIL_INVALID_ARG 5
+#define FAST_FAIL_FATAL_APP_EXIT 7
+
+static inline __attribute__((noreturn)) VOID RtlFailFast(ULONG Code)
+{
+    __asm__ volatile("int $0x29" : : "c"(Code) : "memory");
+    __builtin_unreachable();
+}
+
 static inline VOID InitializeListHead(PLIST_ENTRY ListHead)
 {
     ListHead->Flink = ListHead->Blink = ListHead;
@@ -22,10 +33,13 @@ static inline BOOLEAN IsListEmpty(const LIST_ENTRY *ListHead)
     return ListHead->Flink == ListHead;
 }
 
-/* TRUE if the list is empty afterwards. */
+/* TRUE if the list is empty afterwards. As in wdm.h, the functions of lists end in RtlFailFast if neighbours do not point at each other. */
 static inline BOOLEAN RemoveEntryList(PLIST_ENTRY Entry)
 {
     PLIST_ENTRY next = Entry->Flink, previous = Entry->Blink;
+    if (next->Blink != Entry || previous->Flink != Entry) {
+        RtlFailFast(FAST_FAIL_CORRUPT_LIST_ENTRY);
+    }
     previous->Flink = next;
     next->Blink = previous;
     return next == previous;
@@ -50,6 +64,9 @@ static inline PLIST_ENTRY RemoveTailList(PLIST_ENTRY ListHead)
 static inline VOID InsertHeadList(PLIST_ENTRY ListHead, PLIST_ENTRY Entry)
 {
     PLIST_ENTRY next = ListHead->Flink;
+    if (next->Blink != ListHead) {
+        RtlFailFast(FAST_FAIL_CORRUPT_LIST_ENTRY);
+    }
     Entry->Flink = next;
     Entry->Blink = ListHead;
     next->Blink = Entry;
@@ -59,6 +76,9 @@ static inline VOID InsertHeadList(PLIST_ENTRY ListHead, PLIST_ENTRY Entry)
 static inline VOID InsertTailList(PLIST_ENTRY ListHead, PLIST_ENTRY Entry)
 {
     PLIST_ENTRY previous = ListHead->Blink;
+    if (previous->Flink != ListHead) {
+        RtlFailFast(FAST_FAIL_CORRUPT_LIST_ENTRY);
+    }
     Entry->Flink = ListHead;
     Entry->Blink = previous;
     previous->Flink = Entry;

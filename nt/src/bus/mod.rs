@@ -63,6 +63,11 @@ pub trait Bus: Send + Sync {
         false
     }
 
+    /// What the function's server did against its protocol, for which it is asked nothing any more.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+
     /// Reads `size` (1, 2 or 4) bytes of configuration space at `offset`; all ones beyond its end or without a device.
     fn config_read(&self, offset: u16, size: u8) -> u32;
 

@@ -55,6 +55,10 @@ impl Bus for Removable {
         self.there().is_none_or(Bus::is_gone)
     }
 
+    fn fault(&self) -> Option<String> {
+        self.bus.fault()
+    }
+
     fn config_read(&self, offset: u16, size: u8) -> u32 {
         self.there().map_or(u32::MAX, |bus| bus.config_read(offset, size))
     }

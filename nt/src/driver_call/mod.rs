@@ -377,7 +377,8 @@ fn within(mut bugcheck: Bugcheck, name: &str) -> Bugcheck {
 }
 
 fn place(driver: &Driver, caller: Option<Caller>) -> Option<CodeLocation> {
-    driver.place(caller?.instruction)
+    // No function of the image lies at 0: the callers are those that this one was compiled into.
+    driver.place_of([caller?.instruction, 0, 0])
 }
 
 /// In the signal handler: ends the call of a driver image whose own instruction faulted, or the instruction of a service that it called on its stack.
@@ -442,7 +443,8 @@ fn describe_unanswered(site: &Site, text: &mut [u8]) -> usize {
         let at = format_args!("*** {signal} at instruction {instruction:#x}, address {address:#x}");
         let _ = writeln!(
             rest,
-            "{at}, in no call into a driver; a driver image may have overwritten memory of this process"
+            "{at}, in no call into a driver; a driver image may have overwritten memory of this process, for example \
+             what it was lent for an earlier call: with --special-pool such an access stops at its instruction"
         );
     }
     length - rest.len()

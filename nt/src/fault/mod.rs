@@ -33,6 +33,10 @@ pub enum Cause {
     Divide,
     Illegal,
     Breakpoint,
+    /// The instruction INT 29h of RtlFailFast, with the code in ECX. [wdm: RtlFailFast]
+    FastFail {
+        code: u32,
+    },
 }
 
 /// An exception.

@@ -106,6 +106,8 @@ pub(crate) struct Site {
     mapping: bool,
     pub(crate) instruction: usize,
     pub(crate) stack_pointer: usize,
+    /// ECX, where RtlFailFast passes its code.
+    ecx: u32,
     /// Where the kernel has saved vector registers, until the handler returns; NULL if it has not.
     pub(crate) vectors: *mut u8,
 }
@@ -113,6 +115,8 @@ pub(crate) struct Site {
 /// General-protection and page-fault exceptions of the processor.
 const GENERAL_PROTECTION: u64 = 13;
 const PAGE_FAULT: u64 = 14;
+/// Error code of a general-protection exception for INT 29h: the gate's number in bits 3 to 15, and bit 1 for a gate. [Intel SDM 3: 6.13]
+const FAST_FAIL: u64 = 0x29 << 3 | 2;
 
 impl Site {
     fn new(signal: c_int, info: &libc::siginfo_t, gregs: &Registers) -> Self {
@@ -128,6 +132,7 @@ impl Site {
             error: word(libc::REG_ERR),
             instruction: word(libc::REG_RIP) as usize,
             stack_pointer: word(libc::REG_RSP) as usize,
+            ecx: word(libc::REG_RCX) as u32,
             vectors: std::ptr::null_mut(),
         }
     }
@@ -138,6 +143,9 @@ impl Site {
             libc::SIGILL => Cause::Illegal,
             libc::SIGFPE => Cause::Divide,
             libc::SIGTRAP => Cause::Breakpoint,
+            libc::SIGSEGV if self.trap == GENERAL_PROTECTION && self.error == FAST_FAIL => {
+                Cause::FastFail { code: self.ecx }
+            }
             libc::SIGSEGV if self.trap == GENERAL_PROTECTION => Cause::General,
             _ => {
                 let page_fault = self.trap == PAGE_FAULT;

@@ -151,6 +151,10 @@ impl Bus for VfioUserBus {
         self.client.is_gone()
     }
 
+    fn fault(&self) -> Option<String> {
+        self.client.invalid_answer().map(str::to_owned)
+    }
+
     fn config_read(&self, offset: u16, size: u8) -> u32 {
         self.read(region::CONFIG, offset.into(), size.min(4)) as u32
     }
