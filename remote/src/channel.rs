@@ -112,6 +112,11 @@ impl Channel {
         told.is_ok() && end[0].revents().contains(PollFlags::HUP)
     }
 
+    /// True if nothing lies in it to be received. The other end may send at any time, unless it has gone.
+    pub fn is_empty(&self) -> bool {
+        rustix::io::ioctl_fionread(&self.0) == Ok(0)
+    }
+
     /// Sends a message.
     ///
     /// # Errors
@@ -269,6 +274,20 @@ mod tests {
         }
         rustix::net::accept(&listener).unwrap();
         connects.join().unwrap().expect("it is connected").1.unwrap();
+    }
+
+    #[test]
+    fn a_connection_that_is_closed_with_something_in_it_is_not_empty() {
+        let (program, machine) = pair();
+        assert!(machine.is_empty() && !machine.is_closed());
+        program.send(&[1; WORDS], None).unwrap();
+        program.send(&[2; WORDS], None).unwrap();
+        drop(program);
+        for _ in 0..2 {
+            assert!(machine.is_closed() && !machine.is_empty());
+            assert!(matches!(machine.receive(), Ok(Received::Message(..))));
+        }
+        assert!(machine.is_closed() && machine.is_empty());
     }
 
     #[test]

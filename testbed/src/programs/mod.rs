@@ -277,8 +277,8 @@ impl MachineServer {
             match turn {
                 Ok(Turn::Stop) => break Ok(()),
                 Ok(Turn::Connected(socket)) => {
-                    if let Some(gone) = arrived(socket, observer).and_then(|arrival| arrivals.add(arrival)) {
-                        refuse(&gone.channel, gone.pid, Refusal::NoHello, observer);
+                    if let Some((gone, why)) = arrived(socket, observer).and_then(|arrival| arrivals.add(arrival)) {
+                        refuse(&gone.channel, gone.pid, why, observer);
                     }
                 }
                 Ok(Turn::Said(place)) => {
@@ -319,9 +319,15 @@ impl MachineServer {
     /// may take as long as its file system likes.
     fn admit(&self, machine: &Machine, arrival: Arrival, seats: &Places, observer: &Observer) {
         let Arrival { channel, pid, .. } = arrival;
+        // One that has gone without a word needs no thread: there is nothing of it to close that may take its time.
+        if channel.is_closed() && channel.is_empty() {
+            return;
+        }
         let (channel, number) = (Arc::new(channel), pid.as_raw_nonzero().get());
         let heard = match seats.heard.take(ARRIVALS, pid, &channel, None) {
             Ok(heard) => heard,
+            // The places of those who are heard, and not of those who are served.
+            Err(Refusal::Full) => return refuse(&channel, pid, Refusal::Crowded, observer),
             Err(why) => return refuse(&channel, pid, why, observer),
         };
         let (machine, stop, limit) = (machine.clone(), self.stop.clone(), self.programs);
