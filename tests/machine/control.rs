@@ -260,6 +260,29 @@ fn a_timeline_of_the_last_seconds_has_what_programs_did() {
     }
 }
 
+/// Whoever asks takes nothing away.
+#[test]
+fn a_trace_that_was_told_is_kept_for_the_next_who_asks() {
+    let machine = Machine::serve("told", &["--quiet", "--record", "60"]);
+    assert!(machine.job(Path::new(README)).status().expect("a start").success());
+    let (page, trace) = (scratch("told.html"), scratch("told.pftrace"));
+    let paths = [page.to_str().expect("text"), trace.to_str().expect("text")];
+    let submissions = || {
+        let drawn = ["timeline", "--live", "--seconds", "60", "--out", paths[0], "--save", paths[1]];
+        machine.printed(&drawn);
+        let kept = campanile::trace::perfetto::read(&std::fs::read(&trace).expect("a file")).expect("a trace");
+        let is_signal = |kind: &_| matches!(kind, campanile::trace::EventKind::FenceSignalExecuted(_));
+        kept.events.iter().filter(|event| is_signal(&event.kind)).count()
+    };
+    let first = submissions();
+    assert!(first > 0, "signals of the GPU");
+    assert_eq!((submissions(), submissions()), (first, first));
+    for path in [&page, &trace] {
+        std::fs::remove_file(path).expect("it is there");
+    }
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
 #[test]
 fn a_recording_that_is_under_way_does_not_hold_up_the_end_of_a_machine() {
     let machine = Machine::serve("blocked", &["--quiet"]);
