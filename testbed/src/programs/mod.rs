@@ -320,7 +320,7 @@ impl MachineServer {
     fn admit(&self, machine: &Machine, arrival: Arrival, seats: &Places, observer: &Observer) {
         let Arrival { channel, pid, .. } = arrival;
         // One that has gone without a word needs no thread: there is nothing of it to close that may take its time.
-        if channel.is_closed() && channel.is_empty() {
+        if channel.has_ended() {
             return;
         }
         let (channel, number) = (Arc::new(channel), pid.as_raw_nonzero().get());

@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use nt::page::PAGE_SIZE;
 use nt::user_space::{ARGUMENT_WORDS, FileId, TakeDescriptor, UserSpace, Waiting, while_waiting};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
