@@ -1,7 +1,7 @@
 //! `campanile machine`: boots a machine and serves it to programs of other processes.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -81,6 +81,10 @@ fn run(options: &Options) -> u8 {
             return EXIT_MACHINE;
         }
     };
+    if let Some(why) = too_long(&options.socket) {
+        testbed::complain!("campanile machine: {why}");
+        return EXIT_INPUT;
+    }
     // Before the machine is booted: a path at which nothing can be served is found at once.
     let bound = MachineServer::bind(&options.socket, options.programs, stop.clone())
         .and_then(|server| Ok((server, control::listen(&options.socket)?)));
@@ -120,6 +124,14 @@ fn run(options: &Options) -> u8 {
         testbed::complain!("campanile machine: serving at {path}; programs find it by CAMPANILE_MACHINE={path}");
     }
     serve(&Serving { server, controls, desk, machine, stop }, signals, options.quiet)
+}
+
+/// Why nothing can be served at a path, if it has too many bytes.
+fn too_long(socket: &Path) -> Option<String> {
+    let (bytes, most) = (socket.as_os_str().len(), control::MACHINE_PATH_MAX);
+    let why = "`.control` stands behind it in the other one; name a shorter path with --socket";
+    (bytes > most)
+        .then(|| format!("the path of its socket has {bytes} bytes, and {most} bytes are the most, for {why}"))
 }
 
 /// A machine, and where it serves.

@@ -315,7 +315,7 @@ impl Run<'_> {
             Listed::Thunks(..) => {
                 let mut outcome = apart::run(about, self.again, Duration::from_secs(self.selection.timeout));
                 if let Some(counting) = self.counting.filter(|_| !self.is_beside_others()) {
-                    outcome = outcome.counted(counting());
+                    outcome = advised(outcome.counted(counting()));
                 }
                 if outcome.status == Status::Failed {
                     outcome.replay = Some(format!("hlk --filter {} --seed {}", about.name, self.selection.seed));
@@ -340,7 +340,7 @@ impl Run<'_> {
     /// What the machine made good while several cases ran at a time is of all of them, and fails the run.
     fn add_counts(&self) {
         let Some(counting) = self.counting.filter(|_| self.is_beside_others()) else { return };
-        let together = CaseReport::of_all(counting());
+        let together = advised(CaseReport::of_all(counting()));
         if together.status == Status::Failed {
             self.add(together);
         }
@@ -402,6 +402,17 @@ fn exit_code(code: u8) -> u8 {
     if NOT_WRITTEN.load(Ordering::Relaxed) { EXIT_INPUT } else { code }
 }
 
+/// A case that failed by what a machine of another process made good, with what else than a driver does that: its time limits go by the host's clock, also while the host gives it no processor.
+fn advised(mut outcome: CaseReport) -> CaseReport {
+    let by_time = outcome.rescues.contains_key("repeated-packet");
+    if let Some(reason) = outcome.reason.as_mut().filter(|_| outcome.status == Status::Failed && by_time) {
+        reason.push_str(
+            "; a host with more work than processors makes a packet take TdrDelay, too: start the machine with `--tdr TdrDelay=60` there",
+        );
+    }
+    outcome
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -432,5 +443,15 @@ mod tests {
         for case in all() {
             assert!(text.contains(&format!("  {}  [", case.about().name)), "{}", case.about().name);
         }
+    }
+
+    #[test]
+    fn a_packet_that_took_too_long_is_told_with_what_a_busy_host_has_to_do_with_it() {
+        let told = |rescue: &'static str| {
+            let counts = Counts { rescues: [(rescue.into(), 1)].into(), ..Counts::default() };
+            advised(CaseReport::of_all(Ok(counts))).reason.expect("it fails")
+        };
+        assert!(told("repeated-packet").contains("`--tdr TdrDelay=60`"));
+        assert!(!told("unreported-signal").contains("TdrDelay"));
     }
 }

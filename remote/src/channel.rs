@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -110,6 +110,12 @@ impl Channel {
         let mut end = [PollFd::new(&self.0, PollFlags::empty())];
         let told = poll(&mut end, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         told.is_ok() && end[0].revents().contains(PollFlags::HUP)
+    }
+
+    /// True if the other end has closed the connection, or is gone, and nothing lies in it to be received.
+    pub fn has_ended(&self) -> bool {
+        // A message without bytes may have a descriptor.
+        self.is_closed() && ioctl_fionread(&self.0) == Ok(0) && self.brings_descriptor().is_ok_and(|brings| !brings)
     }
 
     /// Sends a message.
@@ -269,6 +275,25 @@ mod tests {
         }
         rustix::net::accept(&listener).unwrap();
         connects.join().unwrap().expect("it is connected").1.unwrap();
+    }
+
+    #[test]
+    fn a_connection_that_is_closed_with_something_in_it_has_not_ended() {
+        let (program, machine) = pair();
+        assert!(!machine.has_ended());
+        program.send(&[1; WORDS], None).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        // Not one of these two ends, which would be open while it is under way.
+        let (mut ancillary, other) = (SendAncillaryBuffer::new(&mut space), socket().unwrap());
+        let sent = [other.as_fd()];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&sent)));
+        sendmsg(&program, &[], &mut ancillary, SendFlags::empty()).unwrap();
+        drop(program);
+        for _ in 0..2 {
+            assert!(machine.is_closed() && !machine.has_ended());
+            machine.receive().unwrap();
+        }
+        assert!(machine.is_closed() && machine.has_ended());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use nt::user_space::ARGUMENT_WORDS;
 use wddm_ddi::status::NTSTATUS;
 
 /// Version of the messages; both ends have the same one.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 /// Words of a message.
 pub const WORDS: usize = 12;
 /// Arguments of a thunk, at most.
@@ -86,10 +86,12 @@ pub enum Refusal {
     Stopping = 10,
     /// The process has no number where the machine is.
     Namespace = 11,
+    /// More connections come at a time than the machine hears.
+    Crowded = 12,
 }
 
 impl Refusal {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Version,
         Self::Declarations,
         Self::Memory,
@@ -101,6 +103,7 @@ impl Refusal {
         Self::Descriptors,
         Self::Stopping,
         Self::Namespace,
+        Self::Crowded,
     ];
 
     /// The reason, and what to do.
@@ -124,6 +127,7 @@ impl Refusal {
                 "the host gives the machine no more descriptors: end other programs of it, or start it with a higher limit (ulimit -Hn) or for fewer programs (--programs)"
             }
             Self::Stopping => "it is stopping: start another one with `campanile machine --socket PATH`",
+            Self::Crowded => "too many connections come to it at once: try again",
             Self::Namespace => {
                 "this process has no number in its PID namespace, as one outside of the machine's container: start the machine in this PID namespace or in one that this one is below"
             }

@@ -247,8 +247,7 @@ pub fn command(options: &Options) -> u8 {
         rows.retain(|row| !vulkan_rows::is_vulkan(row));
     }
     if rows.is_empty() {
-        let known: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
-        testbed::complain!("campanile: no row matches the filter; known are {}", known.join(", "));
+        testbed::complain!("campanile: {}", none_matches(options.machine_at.is_some()));
         return EXIT_INPUT;
     }
     let earlier = match options.compare.as_deref().map(Earlier::read).transpose() {
@@ -273,6 +272,14 @@ pub fn command(options: &Options) -> u8 {
             }
         }
     }
+}
+
+/// Why no row is measured: the filter matches none of all, or none of those that a machine of another process is asked for.
+fn none_matches(is_at_machine: bool) -> String {
+    let known = ROWS.iter().filter(|row| !is_at_machine || served::is_served(row));
+    let known: Vec<&str> = known.map(|row| row.id).collect();
+    let which = if is_at_machine { "those that --machine measures" } else { "known" };
+    format!("no row matches the filter; {which} are {}", known.join(", "))
 }
 
 fn select(filter: Option<&str>) -> Vec<&'static Row> {

@@ -26,10 +26,16 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Longest line of an answer, in bytes.
 const LINE_MAX: u64 = 64 << 20;
 
+/// Bytes of the path of a machine: an address of the host has 108 with the zero at its end, and the path of the control socket is the longer one.
+pub const MACHINE_PATH_MAX: usize = 107 - SUFFIX.len();
+
+/// Follows the path of a machine in that of its control socket.
+const SUFFIX: &str = ".control";
+
 /// The path of the socket by which a machine is controlled that serves programs at another one.
 pub fn path_of(machine: &Path) -> PathBuf {
     let mut path = machine.as_os_str().to_owned();
-    path.push(".control");
+    path.push(SUFFIX);
     path.into()
 }
 

@@ -26,6 +26,12 @@ impl Running {
         Ok(Self { recording, collector })
     }
 
+    /// What was recorded up to now, which goes on, and the time by its clock.
+    fn kept(&self) -> (Trace, u64) {
+        let now = self.recording.clock().now();
+        (self.collector.kept(), now)
+    }
+
     fn finish(self) -> Trace {
         self.collector.finish();
         self.recording.finish()
@@ -67,12 +73,16 @@ impl Recorder {
             }
         };
         let length = Duration::from_secs(seconds.into());
-        let trace = match running.take() {
+        let trace = match running.as_ref() {
             Some(recorded) => {
-                let trace = recorded.finish();
-                // An adapter that is gone is not traced any more; what it has left is told all the same.
-                *running = Running::start(machine, luid, self.window).ok();
-                trace
+                let (trace, now) = recorded.kept();
+                if recorded.collector.luid() != luid {
+                    // An adapter that is gone is not traced any more; what it has left is told all the same.
+                    let earlier = running.take();
+                    *running = Running::start(machine, luid, self.window).ok();
+                    drop(earlier.map(Running::finish));
+                }
+                last(trace, now, length)
             }
             None => {
                 let recorded = Running::start(machine, luid, None)?;
@@ -84,7 +94,7 @@ impl Recorder {
                 trace
             }
         };
-        Ok(perfetto::write(&last(trace, length)))
+        Ok(perfetto::write(&trace))
     }
 
     /// Records nothing any more.
@@ -94,10 +104,9 @@ impl Recorder {
     }
 }
 
-/// The events of the last part of a trace, and its processes and lanes.
-fn last(mut trace: Trace, length: Duration) -> Trace {
-    let end = trace.events.iter().map(|event| event.time).max().unwrap_or(0);
-    let first = end.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
+/// The events of the last part of a trace up to `now`, and its processes and lanes.
+fn last(mut trace: Trace, now: u64, length: Duration) -> Trace {
+    let first = now.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
     trace.events.retain(|event| event.time >= first);
     trace
 }
@@ -112,7 +121,14 @@ mod tests {
         let event = |time| Event { time, lane: 0, kind: EventKind::DoorbellConnect };
         let trace = Trace { events: vec![event(1), event(1_500_000_000), event(2_000_000_001)], ..Trace::default() };
         let times = |trace: Trace| trace.events.iter().map(|event| event.time).collect::<Vec<_>>();
-        assert_eq!(times(last(trace, Duration::from_secs(1))), [1_500_000_000, 2_000_000_001]);
-        assert!(times(last(Trace::default(), Duration::from_secs(1))).is_empty());
+        let second = Duration::from_secs(1);
+        assert_eq!(times(last(trace.clone(), 2_000_000_001, second)), [1_500_000_000, 2_000_000_001]);
+        assert_eq!(
+            times(last(trace.clone(), 2_900_000_000, second)),
+            [2_000_000_001],
+            "up to now, not to the last event"
+        );
+        assert!(times(last(trace, 60_000_000_000, second)).is_empty(), "nothing has happened for a minute");
+        assert_eq!(times(last(Trace::default(), 0, second)), [0; 0]);
     }
 }

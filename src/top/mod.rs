@@ -3,7 +3,7 @@
 mod rates;
 mod screen;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ struct Source {
 impl Source {
     fn next(&mut self) -> Result<Shown, ControlError> {
         let answer = match self.connection.ask(&Question::Look) {
-            // The machine has given the place to somebody else, or there is another one.
-            Err(ControlError::Connection(machine, _)) => {
+            // The machine has given the place to somebody else, or there is another one. One that does not answer is not asked again.
+            Err(ControlError::Connection(machine, error)) if error.kind() != io::ErrorKind::WouldBlock => {
                 self.connection = Connection::open(&machine)?;
                 self.earlier = None;
                 self.connection.ask(&Question::Look)?
@@ -65,8 +65,8 @@ pub fn command(options: &Options) -> u8 {
     };
     let outcome = if options.json {
         lines(&mut source, options, |shown| serde_json::to_string(shown).unwrap_or_default())
-    } else if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
-        screen::run(&mut source, options)
+    } else if io::stdout().is_terminal() && io::stdin().is_terminal() {
+        screen::run(source, options)
     } else {
         lines(&mut source, options, rates::text)
     };

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -22,58 +24,114 @@ use crate::ctl::bytes;
 /// Longest time until a signal is noticed, which leaves the terminal as it was.
 const NOTICE: Duration = Duration::from_millis(100);
 
+/// Longest time until a key is noticed while a look is waited for.
+const KEY_NOTICE: Duration = Duration::from_millis(20);
+
 /// Shows looks until the user ends it, a signal or the machine does, or so many were shown as was asked for.
-pub(super) fn run(source: &mut Source, options: &Options) -> Result<(), ControlError> {
+pub(super) fn run(source: Source, options: &Options) -> Result<(), ControlError> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register(signal, Arc::clone(&ended))
             .map_err(|error| ControlError::Refused(format!("signals cannot be waited for: {error}")))?;
     }
+    let looks = Looks::start(source)?;
     let mut terminal = match ratatui::try_init() {
         Ok(terminal) => terminal,
-        Err(error) => return Err(ControlError::Refused(format!("the terminal cannot be used: {error}; try --json"))),
+        Err(error) => return Err(broken(error)),
     };
-    let outcome = show(&mut terminal, source, options, &ended);
+    let outcome = show(&mut terminal, &looks, options, &ended);
     ratatui::restore();
     outcome
 }
 
+fn broken(error: io::Error) -> ControlError {
+    ControlError::Refused(format!("the terminal cannot be used: {error}; try --json"))
+}
+
+/// Looks that a thread of their own waits for, for as long as the machine takes: it is left where it is when nobody wants them any more.
+struct Looks {
+    ask: Sender<()>,
+    told: Receiver<Result<Shown, ControlError>>,
+}
+
+impl Looks {
+    fn start(mut source: Source) -> Result<Self, ControlError> {
+        let (ask, asked) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let looks = move || while asked.recv().is_ok() && tell.send(source.next()).is_ok() {};
+        let thread = thread::Builder::new().name("looks".to_owned()).spawn(looks);
+        thread.map_err(|error| ControlError::Refused(format!("the host gives no thread for looks: {error}")))?;
+        Ok(Self { ask, told })
+    }
+
+    /// Asks for the next one.
+    fn ask(&self) {
+        // Without the thread nothing is told.
+        let _ = self.ask.send(());
+    }
+
+    /// The one that was asked for, if it comes soon.
+    fn told(&self) -> Result<Option<Shown>, ControlError> {
+        match self.told.recv_timeout(KEY_NOTICE) {
+            Ok(look) => look.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(ControlError::Refused("its looks have ended".to_owned())),
+        }
+    }
+}
+
 fn show(
     terminal: &mut DefaultTerminal,
-    source: &mut Source,
+    looks: &Looks,
     options: &Options,
     ended: &AtomicBool,
 ) -> Result<(), ControlError> {
-    let broken = |error: io::Error| ControlError::Refused(format!("the terminal cannot be used: {error}; try --json"));
-    let mut number = 0;
-    loop {
-        let shown = source.next()?;
-        number += 1;
-        terminal.draw(|frame| draw(frame, &shown)).map_err(broken)?;
-        let next = Instant::now() + options.interval;
-        if options.count.is_some_and(|count| number >= count) {
-            return Ok(());
-        }
-        loop {
-            if ended.load(Ordering::Relaxed) {
-                return Ok(());
+    let (mut shown, mut number) = (None, 0);
+    redraw(terminal, None)?;
+    looks.ask();
+    // When the next look is asked for; `None` while one is waited for.
+    let mut next = None;
+    while !ended.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        let wait = match next {
+            Some(at) if at <= now => {
+                looks.ask();
+                next = None;
+                Duration::ZERO
             }
-            let left = next.saturating_duration_since(Instant::now());
-            if left == Duration::ZERO {
-                break;
-            }
-            if !event::poll(left.min(NOTICE)).map_err(broken)? {
-                continue;
-            }
-            match event::read().map_err(broken)? {
-                Event::Key(key) if key.kind == KeyEventKind::Press && ends(key.code, key.modifiers) => return Ok(()),
-                Event::Resize(..) => {
-                    terminal.draw(|frame| draw(frame, &shown)).map_err(broken)?;
+            Some(at) => NOTICE.min(at - now),
+            None => {
+                if let Some(look) = looks.told()? {
+                    number += 1;
+                    redraw(terminal, Some(&look))?;
+                    if options.count.is_some_and(|count| number >= count) {
+                        return Ok(());
+                    }
+                    shown = Some(look);
+                    next = Some(Instant::now() + options.interval);
                 }
-                _ => {}
+                Duration::ZERO
             }
+        };
+        if !event::poll(wait).map_err(broken)? {
+            continue;
+        }
+        match event::read().map_err(broken)? {
+            Event::Key(key) if key.kind == KeyEventKind::Press && ends(key.code, key.modifiers) => return Ok(()),
+            Event::Resize(..) => redraw(terminal, shown.as_ref())?,
+            _ => {}
         }
     }
+    Ok(())
+}
+
+/// Draws the last look, or that there is none yet.
+fn redraw(terminal: &mut DefaultTerminal, shown: Option<&Shown>) -> Result<(), ControlError> {
+    let drawn = terminal.draw(|frame| match shown {
+        Some(shown) => draw(frame, shown),
+        None => frame.render_widget(Line::raw("campanile top: the machine has not answered yet, q ends"), frame.area()),
+    });
+    drawn.map(drop).map_err(broken)
 }
 
 fn ends(code: KeyCode, modifiers: KeyModifiers) -> bool {

@@ -15,6 +15,7 @@ use wddm_ddi::types::LUID;
 use super::naming::Naming;
 use super::{
     EventKind, FenceValue, GpuClock, GpuOperation, GpuRecord, HostClock, Lane, LaneKind, LaneRecorder, NONE, Recording,
+    Trace,
 };
 
 /// Entries of a log while it is traced: more than a GPU writes between two looks, and some.
@@ -27,7 +28,7 @@ const PERIOD: Duration = Duration::from_millis(5);
 const SYSTEM_PROCESS: u32 = 4;
 
 /// Fence logs and events fetched so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Found {
     logs: Vec<QueueFenceLog>,
     events: Vec<TraceEvent>,
@@ -40,6 +41,7 @@ struct Found {
 }
 
 /// What is fetched by a collector that keeps the last part of it only: the part before, and the one that is under way.
+#[derive(Clone)]
 struct Window {
     length: Duration,
     began: Instant,
@@ -67,6 +69,28 @@ impl Window {
         logs.extend(later.logs);
         events.extend(later.events);
         Found { logs, events, lost, known, names: later.names }
+    }
+}
+
+/// Logs and events of a collector at a moment; without a window, all since it began.
+struct Kept {
+    found: Found,
+    window: Option<Window>,
+}
+
+impl Kept {
+    /// Fetches what is new.
+    fn fetch(&mut self, machine: &Machine, luid: LUID) {
+        self.found.add(machine.fence_log(luid).unwrap_or_default(), machine.take_trace(luid).unwrap_or_default());
+    }
+
+    /// A copy of all of it, with the names that objects have now.
+    fn whole(&self, machine: &Machine) -> Found {
+        let found = Found { names: machine.debug_names(), ..self.found.clone() };
+        match &self.window {
+            Some(window) => window.clone().whole(found),
+            None => found,
+        }
     }
 }
 
@@ -100,7 +124,8 @@ pub struct Collector {
     /// Lanes of queues by process and handle.
     lanes: Mutex<HashMap<(u64, u32), u32>>,
     end: Arc<AtomicBool>,
-    thread: JoinHandle<Found>,
+    kept: Arc<Mutex<Kept>>,
+    thread: JoinHandle<()>,
 }
 
 impl Collector {
@@ -131,10 +156,11 @@ impl Collector {
         let clocks = (0..).map_while(calibrate).collect();
         let end = Arc::new(AtomicBool::new(false));
         let (watched, ended) = (machine.clone(), Arc::clone(&end));
-        let window = window.map(Window::new);
-        let thread = thread::spawn(move || fetch(&watched, luid, &ended, window));
+        let kept = Arc::new(Mutex::new(Kept { found: Found::default(), window: window.map(Window::new) }));
+        let of_thread = Arc::clone(&kept);
+        let thread = thread::spawn(move || fetch(&watched, luid, &ended, &of_thread));
         let (machine, recording) = (machine.clone(), recording.clone());
-        Ok(Self { machine, luid, recording, clocks, lanes: Mutex::default(), end, thread })
+        Ok(Self { machine, luid, recording, clocks, lanes: Mutex::default(), end, kept, thread })
     }
 
     /// Assigns the log entries of a queue, by its process and handle, to this lane.
@@ -142,38 +168,61 @@ impl Collector {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner).insert((process, handle), lane);
     }
 
-    /// Fetches the rest, which includes what queues that are gone have left, and puts everything into the recording.
-    pub fn finish(self) {
-        // Read again, for two clocks never run at quite the same rate.
+    /// The adapter that is traced.
+    pub fn luid(&self) -> LUID {
+        self.luid
+    }
+
+    /// The clocks of the nodes, read again, for two clocks never run at quite the same rate.
+    fn clocks(&self) -> Vec<GpuClock> {
         let later = |node| GpuClock::calibrate(&self.machine, self.luid, node, self.recording.clock());
         let clocks = (0..).zip(&self.clocks);
-        let clocks = clocks.map(|(node, first)| later(node).map_or(*first, |later| first.until(&later)));
-        let clocks: Vec<GpuClock> = clocks.collect();
+        clocks.map(|(node, first)| later(node).map_or(*first, |later| first.until(&later))).collect()
+    }
+
+    /// What was collected up to now, by the clock of the recording, which it is not put into. Collecting goes on with all of it.
+    pub fn kept(&self) -> Trace {
+        let clocks = self.clocks();
+        let found = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.fetch(&self.machine, self.luid);
+            kept.whole(&self.machine)
+        };
+        let copy = self.recording.beside();
+        // Lanes that are followed are those of the recording.
+        Assembly::new(&copy, &clocks, HashMap::new(), &found).run();
+        copy.finish()
+    }
+
+    /// Fetches the rest, which includes what queues that are gone have left, and puts everything into the recording.
+    pub fn finish(self) {
+        let clocks = self.clocks();
         self.end.store(true, Ordering::Release);
-        // A thread that panicked has printed why; what it had is lost, and the trace says so.
-        let found = self.thread.join().unwrap_or_else(|_| Found { lost: vec![(0, 0)], ..Found::default() });
+        let ended = self.thread.join();
+        let mut found = self.kept.lock().unwrap_or_else(PoisonError::into_inner).whole(&self.machine);
+        // A thread that panicked has printed why; the trace says that something is missing.
+        found.lost.extend(ended.err().map(|_| (0, 0)));
         let lanes = self.lanes.into_inner().unwrap_or_else(PoisonError::into_inner);
         Assembly::new(&self.recording, &clocks, lanes, &found).run();
     }
 }
 
-fn fetch(machine: &Machine, luid: LUID, ended: &AtomicBool, mut window: Option<Window>) -> Found {
-    let mut found = Found::default();
+fn fetch(machine: &Machine, luid: LUID, ended: &AtomicBool, kept: &Mutex<Kept>) {
     loop {
         let last = ended.load(Ordering::Acquire);
-        found.add(machine.fence_log(luid).unwrap_or_default(), machine.take_trace(luid).unwrap_or_default());
+        {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.fetch(machine, luid);
+            let Kept { found, window } = &mut *kept;
+            if let Some(window) = window.as_mut().filter(|_| !last) {
+                window.turn(found);
+            }
+        }
         if last {
             // An adapter that is gone traces nothing any more.
             let _ = machine.trace(luid, None);
             let _ = machine.trace_fences(luid, None);
-            found.names = machine.debug_names();
-            return match window {
-                Some(window) => window.whole(found),
-                None => found,
-            };
-        }
-        if let Some(window) = &mut window {
-            window.turn(&mut found);
+            return;
         }
         thread::sleep(PERIOD);
     }
@@ -384,7 +433,7 @@ mod tests {
 
     const CLOCK: GpuClock = GpuClock { ticks: 0, host: 0, hz: 1_000_000_000 };
 
-    fn assembled(found: &Found) -> super::super::Trace {
+    fn assembled(found: &Found) -> Trace {
         let recording = Recording::start();
         let process = recording.process(7, "test");
         let kind = LaneKind::Queue { node: 0 };
@@ -406,7 +455,7 @@ mod tests {
         TraceEvent { began: dxgkrnl::nanoseconds(), took: 10, adapter: None, kind }
     }
 
-    fn named<'a>(trace: &'a super::super::Trace, lane: &str) -> Vec<&'a EventKind> {
+    fn named<'a>(trace: &'a Trace, lane: &str) -> Vec<&'a EventKind> {
         let index = trace.lanes.iter().position(|found| found.name == lane).expect("the lane");
         trace.events.iter().filter(|event| event.lane == index as u32).map(|event| &event.kind).collect()
     }

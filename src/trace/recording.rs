@@ -52,6 +52,11 @@ impl Recording {
         Self { clock: HostClock::start(), quick: QuickClock::start(), trace: Arc::default() }
     }
 
+    /// An empty one by the same clock.
+    pub fn beside(&self) -> Self {
+        Self { clock: self.clock, quick: self.quick, trace: Arc::default() }
+    }
+
     /// The clock of its events.
     pub fn clock(&self) -> HostClock {
         self.clock

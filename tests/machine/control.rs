@@ -1,10 +1,13 @@
 //! Looking on at a machine that is served, and interfering with it: `campanile top`, `ctl` and `timeline --live`.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use campanile::control::{Answer, path_of};
 use serde_json::Value;
@@ -14,7 +17,7 @@ use crate::served::{Machine, README, campanile, scratch};
 /// A file of zeros, which takes no disk space.
 fn zeros(name: &str, len: u64) -> PathBuf {
     let path = scratch(name);
-    std::fs::File::create(&path).and_then(|file| file.set_len(len)).expect("a file");
+    File::create(&path).and_then(|file| file.set_len(len)).expect("a file");
     path
 }
 
@@ -257,6 +260,70 @@ fn a_timeline_of_the_last_seconds_has_what_programs_did() {
             std::fs::remove_file(path).expect("it is there");
         }
         assert_eq!(machine.stop(), (Some(0), String::new()));
+    }
+}
+
+/// Whoever asks takes nothing away.
+#[test]
+fn a_trace_that_was_told_is_kept_for_the_next_who_asks() {
+    let machine = Machine::serve("told", &["--quiet", "--record", "60"]);
+    assert!(machine.job(Path::new(README)).status().expect("a start").success());
+    let (page, trace) = (scratch("told.html"), scratch("told.pftrace"));
+    let paths = [page.to_str().expect("text"), trace.to_str().expect("text")];
+    let submissions = || {
+        let drawn = ["timeline", "--live", "--seconds", "60", "--out", paths[0], "--save", paths[1]];
+        machine.printed(&drawn);
+        let kept = campanile::trace::perfetto::read(&std::fs::read(&trace).expect("a file")).expect("a trace");
+        let is_signal = |kind: &_| matches!(kind, campanile::trace::EventKind::FenceSignalExecuted(_));
+        kept.events.iter().filter(|event| is_signal(&event.kind)).count()
+    };
+    let first = submissions();
+    assert!(first > 0, "signals of the GPU");
+    assert_eq!((submissions(), submissions()), (first, first));
+    for path in [&page, &trace] {
+        std::fs::remove_file(path).expect("it is there");
+    }
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
+/// A terminal whose other end this process has.
+fn terminal() -> (File, OwnedFd) {
+    let (mut screen, mut keys) = (-1, -1);
+    let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: two numbers and a size of this frame; no name and no settings.
+    let opened = unsafe {
+        libc::openpty(&raw mut screen, &raw mut keys, std::ptr::null_mut(), std::ptr::null(), &raw const size)
+    };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: a descriptor that was opened for this process, and is taken once.
+    let keys = unsafe { OwnedFd::from_raw_fd(keys) };
+    // SAFETY: as above.
+    (unsafe { File::from_raw_fd(screen) }, keys)
+}
+
+/// The machine is stopped as by a debugger, and takes questions that it does not answer.
+#[test]
+fn top_is_left_by_a_key_while_the_machine_does_not_answer() {
+    let machine = Machine::serve("silent-top", &["--quiet"]);
+    machine.suspend();
+    for key in [b"q", b"\x03"] {
+        let (mut screen, keys) = terminal();
+        let mut command = campanile();
+        command.args(["top", "--machine"]).arg(&machine.socket).env("TERM", "xterm");
+        command.stdin(keys.try_clone().expect("a descriptor")).stdout(keys).stderr(Stdio::null());
+        let mut top = command.spawn().expect("a start");
+        drop(command);
+        // It has the terminal: the other screen is shown.
+        let mut shown = Vec::new();
+        while !shown.windows(8).any(|part| part == b"\x1b[?1049h") {
+            let mut bytes = [0; 256];
+            let read = screen.read(&mut bytes).expect("a terminal");
+            shown.extend_from_slice(&bytes[..read]);
+        }
+        screen.write_all(key).expect("a terminal");
+        // Until the last who has the terminal has closed it.
+        std::io::copy(&mut screen, &mut std::io::sink()).expect_err("the terminal is gone");
+        assert_eq!(top.wait().expect("an end").code(), Some(0), "{key:?}");
     }
 }
 

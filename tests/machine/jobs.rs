@@ -54,6 +54,16 @@ fn every_row_about_a_machine_of_another_process_is_measured_on_one_that_is_serve
     assert_eq!(said.matches("campanile bench").count(), 2, "it came and left: {said}");
 }
 
+/// Before the machine is looked for.
+#[test]
+fn a_row_that_is_not_about_a_machine_of_another_process_is_refused_with_those_that_are() {
+    let output = campanile().args(["bench", "--machine", "/nowhere/at.sock", "--filter", "C2"]).output();
+    let output = output.expect("a start");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("P1M, P2M, P6M") && !said.contains("C2"), "{said}");
+}
+
 #[test]
 fn a_job_without_a_machine_says_how_to_start_one_and_what_a_machine_decides_is_not_chosen() {
     let nowhere = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-machine.sock");

@@ -48,6 +48,23 @@ fn a_machine_that_may_have_no_long_files_names_the_limit() {
     assert!(File::open(&socket).is_err_and(|error| error.kind() == io::ErrorKind::NotFound), "no socket stays");
 }
 
+/// The host's addresses of sockets have 108 bytes with the zero at the end, and `.control` stands behind the path.
+#[test]
+fn a_path_that_is_too_long_is_refused_with_the_limit_and_the_longest_one_is_served() {
+    let folder = std::env::temp_dir().join(format!("campanile-long-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let socket = |bytes: usize| folder.join("s".repeat(bytes - folder.as_os_str().len() - 1));
+    for bytes in [101, 100] {
+        let refused = campanile().args(["machine", "--socket"]).arg(socket(bytes)).output().expect("a start");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{bytes}: {said}");
+        assert!(said.contains("99 bytes"), "{bytes}: {said}");
+    }
+    let machine = Machine::serve_at(&socket(99), &["--quiet"]);
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+    std::fs::remove_dir(folder).expect("nothing is left in it");
+}
+
 /// 72 for each program, and 768 for the machine: docs/machine.md has what they are for.
 #[test]
 fn a_machine_that_may_open_too_few_descriptors_for_its_programs_says_so_and_what_to_do() {

@@ -33,18 +33,22 @@ pub(crate) struct Machine {
 impl Machine {
     /// Serves, with further arguments of the command.
     pub(crate) fn serve(name: &str, arguments: &[&str]) -> Self {
-        Self::serve_by(campanile(), name, arguments)
+        Self::serve_by(campanile(), scratch(name), arguments)
+    }
+
+    /// As [`Machine::serve`], at this path.
+    pub(crate) fn serve_at(socket: &Path, arguments: &[&str]) -> Self {
+        Self::serve_by(campanile(), socket.to_path_buf(), arguments)
     }
 
     /// As [`Machine::serve`], by a process that may open so many descriptors.
     pub(crate) fn serve_with_descriptors(limit: usize, name: &str, arguments: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]).arg(campanile().get_program());
-        Self::serve_by(shell, name, arguments)
+        Self::serve_by(shell, scratch(name), arguments)
     }
 
-    fn serve_by(mut command: Command, name: &str, arguments: &[&str]) -> Self {
-        let socket = scratch(name);
+    fn serve_by(mut command: Command, socket: PathBuf, arguments: &[&str]) -> Self {
         command.args(["machine", "--socket"]).arg(&socket).args(arguments).stdin(Stdio::null());
         let child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
         let mut machine = Self { child, socket };

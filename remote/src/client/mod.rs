@@ -14,6 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 use std::{fmt, io, thread};
 
 use nt::user_space;
@@ -126,7 +127,7 @@ static MARK: AtomicU64 = AtomicU64::new(0);
 pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
     let mut place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
     let earlier = place.as_ref().map_or(0, |place| place.connections);
-    let connection = connected(path, name, earlier)?;
+    let connection = connected_by(|| connected(path, name, earlier), thread::sleep)?;
     *place = Some(Place { path: path.to_path_buf(), name: name.to_owned(), connections: earlier + 1 });
     *CONNECTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
     Ok(())
@@ -145,6 +146,27 @@ fn reconnect() {
 fn finds_adapters(thunk: u32) -> bool {
     let name = NAMES.get(thunk as usize).copied().unwrap_or_default();
     name.starts_with("D3DKMTEnumAdapters") || name.starts_with("D3DKMTOpenAdapterFrom")
+}
+
+/// How often a program tries that comes at a time when too many others do, and how long it pauses first: twice as long each time.
+const TRIES: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Connects by `connected`, and tries again while too many others connect. Pauses by `pause`.
+///
+/// # Errors
+/// Those of `connected`.
+fn connected_by<T>(
+    mut connected: impl FnMut() -> Result<T, ConnectError>,
+    mut pause: impl FnMut(Duration),
+) -> Result<T, ConnectError> {
+    for earlier in 0..TRIES - 1 {
+        match connected() {
+            Err(ConnectError::Refused(_, Refusal::Crowded)) => pause(FIRST_PAUSE * (1 << earlier)),
+            done => return done,
+        }
+    }
+    connected()
 }
 
 fn connected(path: &Path, name: &str, earlier: u64) -> Result<Arc<Connection>, ConnectError> {
@@ -260,5 +282,28 @@ impl Connection {
         drop(waiters);
         // A call that has given the machine an event since then is told that the machine is gone.
         self.events.set();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_comes_in_a_crowd_tries_again_a_few_times_and_one_that_is_refused_does_not() {
+        let refused = |why| Err(ConnectError::Refused(PathBuf::new(), why));
+        let tried = |served_at: u32, why: Refusal| {
+            let (mut tries, mut paused) = (0, Duration::ZERO);
+            let connected = || {
+                tries += 1;
+                if tries == served_at { Ok(()) } else { refused(why) }
+            };
+            let served = connected_by(connected, |pause| paused += pause).is_ok();
+            (served, tries, paused.as_millis())
+        };
+        assert_eq!(tried(1, Refusal::Crowded), (true, 1, 0));
+        assert_eq!(tried(3, Refusal::Crowded), (true, 3, 10 + 20));
+        assert_eq!(tried(0, Refusal::Crowded), (false, 8, 1270));
+        assert_eq!(tried(2, Refusal::Full), (false, 1, 0));
     }
 }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use remote::channel::Channel;
+use remote::wire::Refusal;
 use rustix::process::Pid;
 
 use super::ANSWER_LIMIT;
@@ -30,12 +31,12 @@ impl Arrival {
 pub(super) struct Arrivals(VecDeque<Arrival>);
 
 impl Arrivals {
-    /// Adds somebody. The answer is the connection that is not waited for any more: an earlier connection of the same process, or the one that has waited longest if there are
-    /// too many.
-    pub(super) fn add(&mut self, arrival: Arrival) -> Option<Arrival> {
-        let same = self.0.iter().position(|earlier| earlier.pid == arrival.pid);
-        let goes = same.or((self.0.len() >= ARRIVALS).then_some(0));
-        let gone = goes.and_then(|place| self.0.remove(place));
+    /// Adds somebody. The answer is the connection that is not waited for any more, and why: an earlier connection of the same process, or the one that has waited longest if there
+    /// are too many.
+    pub(super) fn add(&mut self, arrival: Arrival) -> Option<(Arrival, Refusal)> {
+        let same = self.0.iter().position(|earlier| earlier.pid == arrival.pid).map(|place| (place, Refusal::NoHello));
+        let goes = same.or((self.0.len() >= ARRIVALS).then_some((0, Refusal::Crowded)));
+        let gone = goes.and_then(|(place, why)| Some((self.0.remove(place)?, why)));
         self.0.push_back(arrival);
         gone
     }
@@ -73,10 +74,10 @@ mod tests {
     fn a_process_has_one_connection_that_has_not_said_hello_and_the_oldest_goes_when_there_are_too_many() {
         let mut arrivals = Arrivals::default();
         assert!((1..=ARRIVALS as i32).all(|pid| arrivals.add(arrival(pid)).is_none()));
-        let gone = |gone: Option<Arrival>| gone.map(|arrival| arrival.pid.as_raw_nonzero().get());
-        assert_eq!(gone(arrivals.add(arrival(7))), Some(7), "its own earlier one");
-        assert_eq!(gone(arrivals.add(arrival(1000))), Some(1));
-        assert_eq!(gone(arrivals.add(arrival(1001))), Some(2));
+        let gone = |gone: Option<(Arrival, _)>| gone.map(|(arrival, why)| (arrival.pid.as_raw_nonzero().get(), why));
+        assert_eq!(gone(arrivals.add(arrival(7))), Some((7, Refusal::NoHello)), "its own earlier one");
+        assert_eq!(gone(arrivals.add(arrival(1000))), Some((1, Refusal::Crowded)));
+        assert_eq!(gone(arrivals.add(arrival(1001))), Some((2, Refusal::Crowded)));
         assert_eq!(arrivals.descriptors().count(), ARRIVALS);
         assert!(arrivals.time_limit() > Some(Duration::ZERO) && arrivals.take_late().is_none());
     }

@@ -6,13 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use super::workers::{GivenUp, Workers};
+use super::{LOOK, looks_of, threads};
 
 /// Makes a copy; called once.
 type Act = Box<dyn FnOnce() -> io::Result<()> + Send>;
+
+/// What a look counts at a copy whose thread waits for somebody. One that has a processor, or waits for one, gets on, and has so many times as long: not for ever, whatever the host does for it.
+const WHOLE_LOOK: u32 = 4;
 
 /// The state of one copy.
 enum State {
@@ -26,18 +31,37 @@ enum State {
 struct Copy {
     state: Mutex<State>,
     changed: Condvar,
+    /// Number of the thread that makes it; 0 until one does.
+    made_by: AtomicI32,
 }
 
 impl Copy {
+    fn new() -> Self {
+        let (state, changed) = (Mutex::new(State::UnderWay), Condvar::new());
+        Self { state, changed, made_by: AtomicI32::new(0) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for it so long at most; `None` if that was not enough.
+    /// What a look at it that finds it under way counts, of [`WHOLE_LOOK`].
+    fn counts(&self) -> u32 {
+        match self.made_by.load(Ordering::Acquire) {
+            0 => 0,
+            thread if threads::runs(thread) => 1,
+            _ => WHOLE_LOOK,
+        }
+    }
+
+    /// Waits for it so long at most, from when a thread makes it on; `None` if that was not enough. Counted are looks at it, and less while that thread has no processor.
     fn wait(&self, limit: Duration) -> Option<io::Result<()>> {
-        let waits = |state: &mut State| matches!(state, State::UnderWay);
-        let waited = self.changed.wait_timeout_while(self.lock(), limit, waits);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let (mut state, mut left) = (self.lock(), WHOLE_LOOK * looks_of(limit));
+        while left > 0 && matches!(*state, State::UnderWay) {
+            let waited = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+            left = left.saturating_sub(if waited.1.timed_out() { self.counts() } else { 0 });
+        }
         match std::mem::replace(&mut *state, State::GivenUp) {
             State::Made(made) => Some(made),
             State::GivenUp => Some(Err(io::Error::from_raw_os_error(libc::EFAULT))),
@@ -123,7 +147,7 @@ impl Copies {
     }
 
     fn make_boxed(&self, limit: Duration, act: Act) -> Option<io::Result<()>> {
-        let copy = Arc::new(Copy { state: Mutex::new(State::UnderWay), changed: Condvar::new() });
+        let copy = Arc::new(Copy::new());
         let number = {
             let mut under_way = self.shared.lock();
             if under_way.closed {
@@ -134,7 +158,12 @@ impl Copies {
             under_way.copies.insert(number, Arc::clone(&copy));
             number
         };
-        if !self.workers.add((number, act)) {
+        let of_thread = Arc::clone(&copy);
+        let begin = move || {
+            of_thread.made_by.store(threads::this(), Ordering::Release);
+            act()
+        };
+        if !self.workers.add((number, Box::new(begin))) {
             self.shared.end(number, Err(io::Error::from_raw_os_error(libc::ENOMEM)));
         }
         copy.wait(limit)
@@ -195,6 +224,22 @@ mod tests {
         assert_eq!(later.unwrap_err().raw_os_error(), Some(libc::EFAULT), "nobody wants one any more");
         drop(answer);
         assert_eq!((copies.left_after(LONG), given_up.count()), (0, 0));
+    }
+
+    /// The thread that is to make it waits for a processor.
+    #[test]
+    fn a_copy_that_no_thread_has_begun_is_not_late() {
+        let copy = Copy::new();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| copy.wait(LOOK));
+            std::thread::sleep(4 * LOOK);
+            *copy.lock() = State::Made(Ok(()));
+            copy.changed.notify_all();
+            waits.join().unwrap().expect("it was waited for").unwrap();
+        });
+        let copy = Copy::new();
+        copy.made_by.store(-1, Ordering::Release);
+        assert!(copy.wait(LOOK).is_none());
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! [`remote`] has the messages.
 //!
 //! Layers, each of which uses only those after it: the socket ([`MachineServer`]) with those who have connected (`arrivals`) and the places of those who are
-//! served (`seats`), one program (`program`) with its share of the machine (`shares`), its memory and addresses (`user_space`, `copies`, `address_space`, `threads`), the threads that make its calls and copies (`workers`).
+//! served (`seats`), one program (`program`) with its share of the machine (`shares`), its memory and addresses (`user_space`, `asked`, `copies`, `address_space`, `threads`), the threads that make its calls and copies (`workers`).
 
 mod address_space;
 mod arrivals;
+mod asked;
 mod copies;
 mod listener;
 mod program;
@@ -45,6 +46,15 @@ use user_space::Reached;
 
 /// How long a program may take to do what the machine asks of it, such as mapping an address, to take what the machine sends, and to let a page of its memory be read or written.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// Time between two looks of a thread that waits for a program. Limits of programs are counted in looks, each as so much at most: a host with more work than processors has the
+/// threads of the machine wait as it has the program's, and the time in which the machine could not have seen an answer is not the program's.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The looks of a limit.
+const fn looks_of(limit: Duration) -> u32 {
+    limit.as_millis().div_ceil(LOOK.as_millis()) as u32
+}
 
 /// Programs that a machine serves at a time, unless it is told otherwise.
 pub const PROGRAMS: usize = 64;
@@ -267,8 +277,8 @@ impl MachineServer {
             match turn {
                 Ok(Turn::Stop) => break Ok(()),
                 Ok(Turn::Connected(socket)) => {
-                    if let Some(gone) = arrived(socket, observer).and_then(|arrival| arrivals.add(arrival)) {
-                        refuse(&gone.channel, gone.pid, Refusal::NoHello, observer);
+                    if let Some((gone, why)) = arrived(socket, observer).and_then(|arrival| arrivals.add(arrival)) {
+                        refuse(&gone.channel, gone.pid, why, observer);
                     }
                 }
                 Ok(Turn::Said(place)) => {
@@ -309,9 +319,15 @@ impl MachineServer {
     /// may take as long as its file system likes.
     fn admit(&self, machine: &Machine, arrival: Arrival, seats: &Places, observer: &Observer) {
         let Arrival { channel, pid, .. } = arrival;
+        // One that has gone without a word needs no thread: there is nothing of it to close that may take its time.
+        if channel.has_ended() {
+            return;
+        }
         let (channel, number) = (Arc::new(channel), pid.as_raw_nonzero().get());
         let heard = match seats.heard.take(ARRIVALS, pid, &channel, None) {
             Ok(heard) => heard,
+            // The places of those who are heard, and not of those who are served.
+            Err(Refusal::Full) => return refuse(&channel, pid, Refusal::Crowded, observer),
             Err(why) => return refuse(&channel, pid, why, observer),
         };
         let (machine, stop, limit) = (machine.clone(), self.stop.clone(), self.programs);
@@ -353,9 +369,8 @@ struct Places {
 /// Somebody who has connected, unless it is of another user.
 fn arrived(socket: OwnedFd, observer: &Observer) -> Option<Arrival> {
     let peer = channel::peer(&socket).ok()?;
-    for direction in [Timeout::Send, Timeout::Recv] {
-        set_socket_timeout(&socket, direction, Some(ANSWER_LIMIT)).ok()?;
-    }
+    set_socket_timeout(&socket, Timeout::Send, Some(LOOK)).ok()?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_LIMIT)).ok()?;
     let channel = Channel::new(socket);
     if !peer.is_of_this_user {
         refuse(&channel, peer.pid, Refusal::User, observer);

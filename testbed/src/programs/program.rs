@@ -9,6 +9,7 @@ use remote::channel::{Channel, Received};
 use remote::thunks::{self, Tables};
 use remote::wire::{Call, FromMachine, FromProgram, Hello};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::Pid;
 use wddm_ddi::status::{
     NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_INTERNAL_ERROR, STATUS_PROCEDURE_NOT_FOUND,
@@ -17,11 +18,15 @@ use wddm_ddi::status::{
 use super::seats::Seat;
 use super::user_space::{Reached, RemoteProgram, Unreachable};
 use super::workers::{GivenUp, Workers};
-use super::{ANSWER_LIMIT, Event, Fault, Observer, Pids, Stop, refuse};
+use super::{ANSWER_LIMIT, Event, Fault, LOOK, Observer, Pids, Stop, refuse};
 
 /// How often the machine looks whether a program has become another one, of which the socket tells nothing while a child by fork has it.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const LOOK_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: LOOK_INTERVAL.subsec_nanos() as _ };
+/// The same while answers of the program are waited for.
+const ANSWER_LOOK_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos() as _ };
+/// What a look counts at most of a limit that finds something there: an answer may lie behind it, and a program that sends without end and does not answer is late all the same.
+const BUSY_LOOK: Duration = Duration::from_millis(1);
 
 /// The time that the calls of a program that is gone may take to end: that of a recovery of the adapter, and more.
 const END_LIMIT: Duration = Duration::from_secs(30);
@@ -94,7 +99,7 @@ impl Program {
         );
         pids.lock().insert(process.id(), number);
         let (caller, ends) = (Arc::clone(&process), Arc::clone(&process));
-        let answers = Answers { channel: Arc::clone(&channel), remote: Arc::clone(&remote), stop: stop.clone() };
+        let answers = Answers { remote: Arc::clone(&remote), stop: stop.clone() };
         let of_calls = answers.clone();
         let calls = Workers::new("program's call", Box::new(move |call| make(&caller, &of_calls, call)));
         let ending = Workers::new("program's end", Box::new(move |()| ends.terminate()));
@@ -154,6 +159,21 @@ impl Program {
         }
     }
 
+    /// Waits until something happens. While answers are waited for, their limits are counted here: a wait counts that began with nothing there.
+    fn wait(&self, fds: &mut [PollFd<'_>]) -> Result<usize, Errno> {
+        if !self.remote.is_waited_for() {
+            return poll(fds, Some(&LOOK_TIMEOUT));
+        }
+        let there = poll(fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        self.remote.look(BUSY_LOOK);
+        if there != Ok(0) {
+            return there;
+        }
+        let waited = poll(fds, Some(&ANSWER_LOOK_TIMEOUT));
+        self.remote.look(LOOK);
+        waited
+    }
+
     /// What it does next; `looked` is when its address space was looked for last.
     fn next(&self, seat: &Seat, looked: &mut Instant, stop: &Stop) -> Next {
         let process = self.remote.process();
@@ -169,8 +189,8 @@ impl Program {
                 PollFd::new(&process, PollFlags::IN),
                 PollFd::new(stop.descriptor(), PollFlags::IN),
             ];
-            match poll(&mut fds, Some(&LOOK_TIMEOUT)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+            match self.wait(&mut fds) {
+                Ok(0) | Err(Errno::INTR) => continue,
                 Ok(_) => {}
                 Err(_) => return Next::Stop,
             }
@@ -222,10 +242,9 @@ fn make(process: &Arc<Process>, answers: &Answers, call: Call) {
     answer.status = status.unwrap_or(STATUS_PROCEDURE_NOT_FOUND);
 }
 
-/// The connection by which calls of a program are answered, and what says that they come to nothing.
+/// The program whose calls are answered, and what says that they come to nothing.
 #[derive(Clone)]
 struct Answers {
-    channel: Arc<Channel>,
     remote: Arc<RemoteProgram>,
     stop: Stop,
 }
@@ -235,7 +254,7 @@ impl Answers {
     /// the memory of all programs stays as it was when the last one had left the machine.
     fn tell(&self, id: u64, status: NTSTATUS) {
         let status = if self.stop.is_set() || self.remote.is_gone() { STATUS_DEVICE_REMOVED } else { status };
-        if let Err(error) = self.channel.send(&FromMachine::Returned { id, status }.to_words(), None) {
+        if let Err(error) = self.remote.send(&FromMachine::Returned { id, status }, None) {
             self.remote.send_failed(&error);
         }
     }

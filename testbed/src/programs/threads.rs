@@ -74,6 +74,22 @@ fn threads_of(process: Pid) -> PathBuf {
     format!("/proc/{}/task", process.as_raw_nonzero()).into()
 }
 
+thread_local! {
+    static THIS: i32 = fs::read_link("/proc/thread-self").ok().and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or(-1);
+}
+
+/// The number of the calling thread; −1 where the host does not tell.
+pub(super) fn this() -> i32 {
+    THIS.with(|number| *number)
+}
+
+/// True if a thread of this process runs, or waits for nothing but a processor.
+pub(super) fn runs(thread: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    // The name, which stands in parentheses, may have spaces; the state comes behind it.
+    stat.rsplit(") ").next().is_some_and(|behind| behind.starts_with('R'))
+}
+
 /// The threads of a process but its first one.
 pub(super) fn others(process: Pid) -> impl Iterator<Item = Pid> {
     let folder = fs::read_dir(threads_of(process));
@@ -127,6 +143,23 @@ mod tests {
         assert_eq!(error_of(outlived), Some(libc::ESRCH));
         assert_eq!(error_of(while_living(getpid(), number, || Ok(7))), Some(libc::ESRCH));
         other.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_somebody_does_not_run_and_one_that_only_wants_a_processor_does() {
+        assert!(runs(this()) && !runs(-1));
+        let (tell, told) = mpsc::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        let waits = thread::spawn(move || {
+            tell.send(this()).unwrap();
+            let _ = ends.recv();
+        });
+        let number = told.recv().unwrap();
+        while runs(number) {
+            thread::yield_now();
+        }
+        drop(end);
+        waits.join().unwrap();
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! Its memory is read and written by the host's kernel, its descriptors are duplicated by the host's kernel, and addresses are mapped by the program's own
 //! end of the connection, which answers each request. A program that is gone has no addresses: what is asked of them is done then, and copies that are under way are given up.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -12,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use nt::page::PAGE_SIZE;
 use nt::user_space::{ARGUMENT_WORDS, FileId, TakeDescriptor, UserSpace, Waiting, while_waiting};
 use remote::channel::Channel;
 use remote::wire::{FromMachine, Hello, Operation, Refusal};
@@ -20,77 +18,18 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open, pidfd_send_signal};
 
 use super::address_space::AddressSpace;
+use super::asked::Asked;
 use super::copies::Copies;
 use super::threads::{self, by_living, ends_within, others};
 use super::workers::GivenUp;
-use super::{ANSWER_LIMIT, End, Fault};
+use super::{ANSWER_LIMIT, End, Fault, LOOK, looks_of};
 
 /// Time in which a program ends that has lost its memory already.
 const END_LIMIT: Duration = Duration::from_millis(500);
-/// End of the addresses that a program of the host can have.
-const USER_END: usize = 1 << 47;
+/// As [`ANSWER_LIMIT`], while the thread that hears the program does not look at all, for something other than a processor: what it was sent keeps it.
+const UNHEARD_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of one copy at most: what is given up keeps no more.
 const STEP: usize = 1 << 16;
-
-/// Operations that were asked for and are not answered.
-#[derive(Default)]
-struct Asked {
-    next: u64,
-    /// By number; `None` until the answer is there.
-    answers: HashMap<u64, Option<Result<u64, i32>>>,
-    gone: bool,
-    fault: Option<Fault>,
-    /// The outcome of killing it, once `fault` is set.
-    end: End,
-    /// Addresses that the program has taken for the machine, each by its first one.
-    reserved: BTreeMap<usize, usize>,
-    /// The time that is left for all answers together, while everybody waits for them, and by how many that was asked for.
-    joint: Option<(Duration, u32)>,
-    /// Answers with a time limit that are waited for.
-    waited: usize,
-    /// Since when they are, all the time, and what of that the joint limit has not been charged for.
-    since: Option<Instant>,
-}
-
-impl Asked {
-    /// Notes addresses that the program says it has taken. False if there can be no such pages, or some of them are taken already.
-    fn take(&mut self, start: usize, len: usize) -> bool {
-        let end = start.checked_add(len).filter(|end| self.is_free(&(start..*end)));
-        end.is_some_and(|end| self.reserved.insert(start, end).is_none())
-    }
-
-    /// An answer that has `limit` alone is waited for from now on. Its time limit is the answer.
-    fn begin(&mut self, limit: Duration, now: Instant) -> Duration {
-        self.spend(now);
-        self.waited += 1;
-        self.joint.map_or(limit, |(left, _)| left.min(limit))
-    }
-
-    /// One such answer is waited for no more.
-    fn end(&mut self, now: Instant) {
-        self.spend(now);
-        self.waited = self.waited.saturating_sub(1);
-    }
-
-    /// Charges the joint limit, if there is one, for the time in which answers were waited for: once, however many they were.
-    fn spend(&mut self, now: Instant) {
-        let since = self.since.replace(now).filter(|_| self.waited > 0);
-        if let (Some((left, _)), Some(since)) = (&mut self.joint, since) {
-            *left = left.saturating_sub(now.saturating_duration_since(since));
-        }
-    }
-
-    fn begin_joint_limit(&mut self, now: Instant) {
-        self.spend(now);
-        self.joint.get_or_insert((ANSWER_LIMIT, 0)).1 += 1;
-    }
-
-    /// True if there can be such pages, and the program has taken none of them for the machine.
-    fn is_free(&self, Range { start, end }: &Range<usize>) -> bool {
-        let before = self.reserved.range(..end).next_back().is_none_or(|(_, taken)| taken <= start);
-        *start != 0 && start < end && *end <= USER_END && start.is_multiple_of(PAGE_SIZE as usize) && before
-    }
-}
 
 /// The refusal of a program that said hello and whose memory cannot be reached.
 #[derive(Default)]
@@ -199,18 +138,33 @@ impl RemoteProgram {
     }
 
     fn end_within(&self, limit: Duration) -> End {
-        let mut until = None;
+        let mut looks = looks_of(limit);
         // One that has become another program, or has ended, has nothing of the machine any more. The host may take its time to say so.
         while self.memory.is_there() && !ends_within(&self.process, Duration::ZERO) {
             if let Err(Errno::PERM) = pidfd_send_signal(&self.process, Signal::KILL) {
                 return End::NotAllowed;
             }
-            if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + limit) {
+            if looks == 0 {
                 return End::Lingers;
             }
-            ends_within(&self.process, Duration::from_millis(100));
+            looks -= 1;
+            ends_within(&self.process, LOOK);
         }
         End::Killed
+    }
+
+    /// Sends a message. One that takes nothing is waited for, until so many looks have found no space.
+    ///
+    /// # Errors
+    /// The connection is closed; the host refuses; WouldBlock if the program has taken nothing for [`ANSWER_LIMIT`].
+    pub(super) fn send(&self, message: &FromMachine, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let (words, mut looks) = (message.to_words(), looks_of(ANSWER_LIMIT));
+        loop {
+            match self.channel.send(&words, descriptor) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && looks > 1 && !self.is_gone() => looks -= 1,
+                sent => return sent,
+            }
+        }
     }
 
     /// Something could not be sent: ends a program that takes nothing. Of one whose connection is closed the one who receives takes care.
@@ -222,7 +176,8 @@ impl RemoteProgram {
 
     /// The connection is closed: either the process is about to end, or it is at fault.
     pub(super) fn wait_for_end(&self) {
-        if self.memory.is_there() && !ends_within(&self.process, ANSWER_LIMIT) {
+        let ends = || (0..looks_of(ANSWER_LIMIT)).any(|_| ends_within(&self.process, LOOK));
+        if self.memory.is_there() && !ends() {
             return self.kill(Fault::Closed);
         }
         self.set_gone();
@@ -243,6 +198,16 @@ impl RemoteProgram {
     pub(super) fn leave(&self) {
         self.lock().gone = true;
         self.answered.notify_all();
+    }
+
+    /// True while answers are waited for that have a time limit.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.lock().waited > 0
+    }
+
+    /// The thread that hears the program looks for answers; see [`Asked::look`].
+    pub(super) fn look(&self, most: Duration) {
+        self.lock().look(Instant::now(), most);
     }
 
     /// An operation was answered. False if nobody asked for it.
@@ -271,8 +236,7 @@ impl RemoteProgram {
         descriptor: Option<BorrowedFd<'_>>,
         limit: Option<Duration>,
     ) -> Option<io::Result<u64>> {
-        let begun = Instant::now();
-        let (number, deadline) = {
+        let (number, late_at) = {
             let mut asked = self.lock();
             if asked.gone {
                 return None;
@@ -280,13 +244,13 @@ impl RemoteProgram {
             asked.next += 1;
             let number = asked.next;
             asked.answers.insert(number, None);
-            (number, limit.map(|limit| begun + asked.begin(limit, begun)))
+            (number, limit.map(|limit| asked.begin(limit)))
         };
-        let answer = self.send_and_wait(number, operation, descriptor, deadline);
+        let answer = self.send_and_wait(number, operation, descriptor, late_at);
         let mut asked = self.lock();
         asked.answers.remove(&number);
         if limit.is_some() {
-            asked.end(Instant::now());
+            asked.end();
         }
         answer
     }
@@ -296,16 +260,17 @@ impl RemoteProgram {
         number: u64,
         operation: Operation,
         descriptor: Option<BorrowedFd<'_>>,
-        deadline: Option<Instant>,
+        late_at: Option<Duration>,
     ) -> Option<io::Result<u64>> {
-        let message = FromMachine::Operate { number, operation };
-        if let Err(error) = self.channel.send(&message.to_words(), descriptor) {
+        if let Err(error) = self.send(&FromMachine::Operate { number, operation }, descriptor) {
             if descriptor.is_some() && is_of_host(&error) {
                 return Some(Err(error));
             }
             self.send_failed(&error);
         }
         let mut asked = self.lock();
+        // Waits of this thread in which the one that hears the program has not looked once.
+        let (mut looks, mut unheard) = (asked.looks, 0);
         loop {
             if let Some(Some(answer)) = asked.answers.get(&number) {
                 return Some(answer.map_err(io::Error::from_raw_os_error));
@@ -313,16 +278,20 @@ impl RemoteProgram {
             if asked.gone {
                 return None;
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            asked = match left {
-                Some(Duration::ZERO) => {
-                    drop(asked);
-                    self.kill(Fault::Silent);
-                    self.lock()
-                }
-                Some(left) => self.answered.wait_timeout(asked, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.answered.wait(asked).unwrap_or_else(PoisonError::into_inner),
+            let Some(late_at) = late_at else {
+                asked = self.answered.wait(asked).unwrap_or_else(PoisonError::into_inner);
+                continue;
             };
+            if asked.heard >= late_at || unheard >= looks_of(UNHEARD_LIMIT) {
+                drop(asked);
+                self.kill(Fault::Silent);
+                asked = self.lock();
+                continue;
+            }
+            asked = self.answered.wait_timeout(asked, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            let is_kept = asked.looks == looks && !threads::runs(asked.hears);
+            unheard = if asked.looks == looks { unheard + u32::from(is_kept) } else { 0 };
+            looks = asked.looks;
         }
     }
 
@@ -413,7 +382,7 @@ impl UserSpace for RemoteProgram {
     }
 
     fn begin_joint_limit(&self) {
-        self.lock().begin_joint_limit(Instant::now());
+        self.lock().begin_joint_limit();
     }
 
     fn end_joint_limit(&self) {
