@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 /// How many schedules a debug build runs: `many` as a release build, `some` a tenth of these.
 const SCHEDULES_VARIABLE: &str = "CAMPANILE_SCHEDULES";
 
-/// What the schedules of [`schedules_of`] are divided by.
+/// The number that the schedules of a release build are divided by.
 fn divisor() -> usize {
     match std::env::var(SCHEDULES_VARIABLE).as_deref() {
         Ok("many") => 1,
