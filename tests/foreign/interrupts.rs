@@ -157,7 +157,7 @@ fn an_answer_of_a_server_that_breaks_the_protocol_is_told_with_what_was_asked_an
             ["REGION_READ of 4 bytes at offset 0x", " of region 0: ", "3 bytes of data, and expected are 4"],
         ),
     ] {
-        let Some((code, told)) = crate::told_by_run(name, &[(old, new)]) else { return };
+        let Some((code, told)) = told_by_run(name, &[(old, new)]) else { return };
         assert!(code.is_some_and(|code| code != 0), "{name}: {told}");
         for part in parts {
             assert!(told.contains(part), "{name}: {part:?} is not in {told}");
