@@ -112,6 +112,9 @@ impl Drop for LentPages {
         if unsafe { libc::mprotect(base, self.mapped, libc::PROT_NONE) } != 0 {
             return;
         }
+        // The addresses are kept, and not the memory, of which a program may have chosen how much that is.
+        // SAFETY: the mapping is this one's own, and what it held is of no use any more.
+        unsafe { libc::madvise(base, self.mapped, libc::MADV_DONTNEED) };
         let oldest = {
             let mut all = ENDED.lock();
             all.push_back(ended);

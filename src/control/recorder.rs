@@ -73,26 +73,23 @@ impl Recorder {
             }
         };
         let length = Duration::from_secs(seconds.into());
-        let trace = match running.as_ref() {
-            Some(recorded) => {
-                let (trace, now) = recorded.kept();
-                if recorded.collector.luid() != luid {
-                    // An adapter that is gone is not traced any more; what it has left is told all the same.
-                    let earlier = running.take();
-                    *running = Running::start(machine, luid, self.window).ok();
-                    drop(earlier.map(Running::finish));
-                }
-                last(trace, now, length)
+        let trace = if let Some(earlier) = running.take_if(|recorded| recorded.collector.luid() != luid) {
+            // An adapter that is gone is not traced any more; what it has left is told all the same, and its last seconds end with its last event.
+            let trace = earlier.finish();
+            *running = Running::start(machine, luid, self.window).ok();
+            let end = trace.events.iter().map(|event| event.time).max().unwrap_or(0);
+            last(trace, end, length)
+        } else if let Some(recorded) = running.as_ref() {
+            let (trace, now) = recorded.kept();
+            last(trace, now, length)
+        } else {
+            let recorded = Running::start(machine, luid, None)?;
+            let stops = self.stop.wait_for(length);
+            let trace = recorded.finish();
+            if stops.map_err(|error| format!("the host cannot wait: {error}"))? {
+                return Err("the machine stops".to_owned());
             }
-            None => {
-                let recorded = Running::start(machine, luid, None)?;
-                let stops = self.stop.wait_for(length);
-                let trace = recorded.finish();
-                if stops.map_err(|error| format!("the host cannot wait: {error}"))? {
-                    return Err("the machine stops".to_owned());
-                }
-                trace
-            }
+            trace
         };
         Ok(perfetto::write(&trace))
     }
@@ -104,9 +101,9 @@ impl Recorder {
     }
 }
 
-/// The events of the last part of a trace up to `now`, and its processes and lanes.
-fn last(mut trace: Trace, now: u64, length: Duration) -> Trace {
-    let first = now.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
+/// The events of the last part of a trace up to `end`, and its processes and lanes.
+fn last(mut trace: Trace, end: u64, length: Duration) -> Trace {
+    let first = end.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
     trace.events.retain(|event| event.time >= first);
     trace
 }

@@ -73,6 +73,7 @@ impl Window {
 }
 
 /// Logs and events of a collector at a moment; without a window, all since it began.
+#[derive(Clone, Default)]
 struct Kept {
     found: Found,
     window: Option<Window>,
@@ -84,11 +85,11 @@ impl Kept {
         self.found.add(machine.fence_log(luid).unwrap_or_default(), machine.take_trace(luid).unwrap_or_default());
     }
 
-    /// A copy of all of it, with the names that objects have now.
-    fn whole(&self, machine: &Machine) -> Found {
-        let found = Found { names: machine.debug_names(), ..self.found.clone() };
-        match &self.window {
-            Some(window) => window.clone().whole(found),
+    /// All of it, with the names that objects have now.
+    fn whole(self, machine: &Machine) -> Found {
+        let found = Found { names: machine.debug_names(), ..self.found };
+        match self.window {
+            Some(window) => window.whole(found),
             None => found,
         }
     }
@@ -186,8 +187,9 @@ impl Collector {
         let found = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.fetch(&self.machine, self.luid);
-            kept.whole(&self.machine)
-        };
+            kept.clone()
+        }
+        .whole(&self.machine);
         let copy = self.recording.beside();
         // Lanes that are followed are those of the recording.
         Assembly::new(&copy, &clocks, HashMap::new(), &found).run();
@@ -199,7 +201,8 @@ impl Collector {
         let clocks = self.clocks();
         self.end.store(true, Ordering::Release);
         let ended = self.thread.join();
-        let mut found = self.kept.lock().unwrap_or_else(PoisonError::into_inner).whole(&self.machine);
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut found = kept.whole(&self.machine);
         // A thread that panicked has printed why; the trace says that something is missing.
         found.lost.extend(ended.err().map(|_| (0, 0)));
         let lanes = self.lanes.into_inner().unwrap_or_else(PoisonError::into_inner);

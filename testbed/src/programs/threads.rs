@@ -74,13 +74,9 @@ fn threads_of(process: Pid) -> PathBuf {
     format!("/proc/{}/task", process.as_raw_nonzero()).into()
 }
 
-thread_local! {
-    static THIS: i32 = fs::read_link("/proc/thread-self").ok().and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or(-1);
-}
-
-/// The number of the calling thread; −1 where the host does not tell.
+/// The number of the calling thread.
 pub(super) fn this() -> i32 {
-    THIS.with(|number| *number)
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// True if a thread of this process runs, or waits for nothing but a processor.

@@ -161,7 +161,10 @@ impl RemoteProgram {
         let (words, mut looks) = (message.to_words(), looks_of(ANSWER_LIMIT));
         loop {
             match self.channel.send(&words, descriptor) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && looks > 1 && !self.is_gone() => looks -= 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && looks > 1 && !self.is_gone() => {
+                    looks -= 1;
+                    self.look_from_sending();
+                }
                 sent => return sent,
             }
         }
@@ -208,6 +211,14 @@ impl RemoteProgram {
     /// The thread that hears the program looks for answers; see [`Asked::look`].
     pub(super) fn look(&self, most: Duration) {
         self.lock().look(Instant::now(), most);
+    }
+
+    /// The thread that hears the program looks for nothing while it sends. That the program takes no message keeps it from that, and counts as a look.
+    fn look_from_sending(&self) {
+        let mut asked = self.lock();
+        if asked.waited > 0 && asked.hears == threads::this() {
+            asked.look(Instant::now(), LOOK);
+        }
     }
 
     /// An operation was answered. False if nobody asked for it.

@@ -7,6 +7,7 @@ use std::thread;
 
 use nt::page::PAGE_SIZE;
 use remote::channel::Received;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::*;
@@ -94,6 +95,45 @@ fn a_program_that_does_not_answer_is_ended_also_where_nobody_looks() {
 }
 
 /// As closing one does that is of a file of somebody who does not answer.
+/// One that takes a message now and then, and only when the thread that hears it has waited for that, is late as one that the thread had looked at meanwhile.
+#[test]
+fn a_program_that_has_the_thread_that_hears_it_wait_for_space_is_late_all_the_same() {
+    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    let (program, other_end) = of(&child);
+    // As the machine has it of every connection.
+    set_socket_timeout(&*program.channel, Timeout::Send, Some(LOOK)).unwrap();
+    let (ask, asked) = mpsc::channel();
+    let machine = &program;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            asked.recv().unwrap();
+            let told = FromMachine::Returned { id: 0, status: wddm_ddi::status::STATUS_SUCCESS };
+            while machine.channel.send(&told.to_words(), None).is_ok() {}
+            // As many turns as are enough for several limits, if each counts as what it has lasted.
+            for _ in 0..4 * looks_of(ANSWER_LIMIT) / 8 {
+                machine.look(Duration::from_millis(1));
+                if machine.is_gone() || machine.send(&told, None).is_err() {
+                    break;
+                }
+            }
+            machine.leave();
+            shutdown(&*machine.channel, Shutdown::Both).unwrap();
+        });
+        scope.spawn(|| {
+            assert!(matches!(other_end.receive(), Ok(Received::Message(..))), "it is asked");
+            ask.send(()).unwrap();
+            // The connection is full soon, and has space for one message after each of these pauses.
+            while !program.is_gone() {
+                thread::sleep(8 * LOOK);
+                let _ = other_end.receive();
+            }
+        });
+        let _ = program.freeze(0..PAGE_SIZE as usize);
+    });
+    assert_eq!(program.fault(), Some((Fault::Silent, End::Killed)));
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
+
 #[test]
 fn what_is_done_with_a_descriptor_of_a_program_is_given_up_with_the_program() {
     let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
