@@ -340,7 +340,7 @@ impl Adapter {
         })
     }
 
-    /// What of the features is enabled on these nodes.
+    /// The features that are enabled on these nodes: without a node that has hardware contexts, all but hardware scheduling.
     fn features_on(&self, features: EnabledFeatures, nodes: &[NodeCaps]) -> EnabledFeatures {
         let hardware_scheduling = features.hardware_scheduling && nodes.iter().any(|node| node.context_scheduling);
         if features.hardware_scheduling && !hardware_scheduling {
