@@ -17,22 +17,32 @@ static WANTED: AtomicBool = AtomicBool::new(false);
 /// The pages that cannot be accessed, by address, and the bytes of what lies before each.
 static BEHIND: Mutex<BTreeMap<usize, usize>, Innermost> = Mutex::new(BTreeMap::new());
 /// What was lent last and is no more, none of which can be accessed: the newest at the end.
-static ENDED: Mutex<VecDeque<Ended>, Innermost> = Mutex::new(VecDeque::new());
+static ENDED: Mutex<VecDeque<Mapping>, Innermost> = Mutex::new(VecDeque::new());
 /// As many of these are kept.
 const ENDED_MAX: usize = 256;
 
-/// Pages of a call that is over.
-struct Ended {
+/// Pages for `len` bytes, and behind them one that cannot be accessed.
+struct Mapping {
     base: usize,
     mapped: usize,
     len: usize,
 }
 
-impl Drop for Ended {
+impl Mapping {
+    fn base(&self) -> *mut libc::c_void {
+        std::ptr::with_exposed_provenance_mut(self.base)
+    }
+
+    /// The page that cannot be accessed.
+    fn behind(&self) -> usize {
+        self.base + self.mapped - PAGE
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
-        let base = std::ptr::with_exposed_provenance_mut(self.base);
         // SAFETY: the mapping is this one's own, and nobody uses it any more.
-        unsafe { libc::munmap(base, self.mapped) };
+        unsafe { libc::munmap(self.base(), self.mapped) };
     }
 }
 
@@ -68,8 +78,8 @@ pub fn guard() {
 
 /// Memory on pages of its own.
 pub struct LentPages {
-    base: usize,
-    mapped: usize,
+    /// There until this is dropped.
+    mapping: Option<Mapping>,
     start: usize,
 }
 
@@ -88,13 +98,13 @@ impl LentPages {
         if base == libc::MAP_FAILED {
             return None;
         }
-        let lent = Self { base: base.expose_provenance(), mapped, start: base.addr() + pages - used };
+        let mapping = Mapping { base: base.expose_provenance(), mapped, len };
         // SAFETY: the pages are part of the mapping, which is this one's own.
         if unsafe { libc::mprotect(base, pages, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
             return None;
         }
-        BEHIND.lock().insert(lent.base + pages, len);
-        Some(lent)
+        BEHIND.lock().insert(mapping.behind(), len);
+        Some(Self { start: mapping.behind() - used, mapping: Some(mapping) })
     }
 
     /// The first byte.
@@ -105,19 +115,18 @@ impl LentPages {
 
 impl Drop for LentPages {
     fn drop(&mut self) {
-        let len = BEHIND.lock().remove(&(self.base + self.mapped - PAGE)).unwrap_or(0);
-        let ended = Ended { base: self.base, mapped: self.mapped, len };
-        let base = std::ptr::with_exposed_provenance_mut(self.base);
+        let Some(mapping) = self.mapping.take() else { return };
+        BEHIND.lock().remove(&mapping.behind());
         // SAFETY: the mapping is this one's own, and nobody uses it any more.
-        if unsafe { libc::mprotect(base, self.mapped, libc::PROT_NONE) } != 0 {
+        if unsafe { libc::mprotect(mapping.base(), mapping.mapped, libc::PROT_NONE) } != 0 {
             return;
         }
         // The addresses are kept, and not the memory, of which a program may have chosen how much that is.
         // SAFETY: the mapping is this one's own, and what it held is of no use any more.
-        unsafe { libc::madvise(base, self.mapped, libc::MADV_DONTNEED) };
+        unsafe { libc::madvise(mapping.base(), mapping.mapped, libc::MADV_DONTNEED) };
         let oldest = {
             let mut all = ENDED.lock();
-            all.push_back(ended);
+            all.push_back(mapping);
             if all.len() > ENDED_MAX { all.pop_front() } else { None }
         };
         drop(oldest);

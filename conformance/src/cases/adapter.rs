@@ -41,7 +41,7 @@ fn list(kmt: Kmt, compute_only: bool, capacity: usize) -> (NTSTATUS, u32, Vec<D3
     (status, arguments.NumAdapters, infos)
 }
 
-/// The types and capabilities that the adapter reports of itself.
+/// True if the adapter reports itself as compute-only. [d3dkmthk: D3DKMT_ADAPTERTYPE]
 fn is_compute_only(case: &Case) -> Result<bool, Failure> {
     let (kmt, adapter) = (case.kmt(), opened(case)?);
     let told = kmt.query_word(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_ADAPTERTYPE);

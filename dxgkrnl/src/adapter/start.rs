@@ -45,9 +45,12 @@ impl DeviceStack {
         let status = self.miniport.remove_device(self.context.raw()).status();
         // On a machine that has stopped it was not called.
         if !status.is_success() && !self.miniport.driver().verifier().is_stopped() {
-            let told = "the device counts as removed [dispmprt: DXGKDDI_REMOVE_DEVICE]";
-            let told = format!("DxgkDdiRemoveDevice answered {status}, and expected was STATUS_SUCCESS: {told}");
-            self.miniport.rescued(Rescue::FailedStop, told);
+            self.miniport.rescued(
+                Rescue::FailedStop,
+                format!(
+                    "DxgkDdiRemoveDevice answered {status}, and expected was STATUS_SUCCESS: the device counts as removed [dispmprt: DXGKDDI_REMOVE_DEVICE]"
+                ),
+            );
         }
     }
 }

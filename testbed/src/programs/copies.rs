@@ -114,14 +114,17 @@ impl Shared {
 /// The copies of one program.
 pub(super) struct Copies {
     shared: Arc<Shared>,
-    workers: Arc<Workers<(u64, Act)>>,
+    workers: Arc<Workers<(u64, Arc<Copy>, Act)>>,
 }
 
 impl Copies {
     pub(super) fn new(given_up: GivenUp) -> Self {
         let shared = Arc::new(Shared { under_way: Mutex::default(), fewer: Condvar::new(), given_up });
         let of_threads = Arc::clone(&shared);
-        let make = move |(number, act): (u64, Act)| of_threads.end(number, act());
+        let make = move |(number, copy, act): (u64, Arc<Copy>, Act)| {
+            copy.made_by.store(threads::this(), Ordering::Release);
+            of_threads.end(number, act());
+        };
         Self { shared, workers: Workers::new("program's copy", Box::new(make)) }
     }
 
@@ -158,12 +161,7 @@ impl Copies {
             under_way.copies.insert(number, Arc::clone(&copy));
             number
         };
-        let of_thread = Arc::clone(&copy);
-        let begin = move || {
-            of_thread.made_by.store(threads::this(), Ordering::Release);
-            act()
-        };
-        if !self.workers.add((number, Box::new(begin))) {
+        if !self.workers.add((number, Arc::clone(&copy), act)) {
             self.shared.end(number, Err(io::Error::from_raw_os_error(libc::ENOMEM)));
         }
         copy.wait(limit)

@@ -94,7 +94,6 @@ fn a_program_that_does_not_answer_is_ended_also_where_nobody_looks() {
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
 }
 
-/// As closing one does that is of a file of somebody who does not answer.
 /// One that takes a message now and then, and only when the thread that hears it has waited for that, is late as one that the thread had looked at meanwhile.
 #[test]
 fn a_program_that_has_the_thread_that_hears_it_wait_for_space_is_late_all_the_same() {
@@ -134,6 +133,7 @@ fn a_program_that_has_the_thread_that_hears_it_wait_for_space_is_late_all_the_sa
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
 }
 
+/// As closing one does that is of a file of somebody who does not answer.
 #[test]
 fn what_is_done_with_a_descriptor_of_a_program_is_given_up_with_the_program() {
     let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
