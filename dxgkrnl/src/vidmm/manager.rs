@@ -78,13 +78,14 @@ pub(crate) struct System {
 }
 
 impl VidMm {
-    /// A memory manager that has not started.
+    /// A memory manager that has not started. The driver finds what it keeps for allocations and resources in `globals`.
     pub(crate) fn of_parts(
         driver: Driver,
         segments: Segments,
         paging: Paging,
         bars: BarFiles,
         driver_range: (u64, u64),
+        globals: HandleTable<Global>,
     ) -> Arc<Self> {
         let driver = Arc::new(driver);
         let memory = Memory::new(Arc::clone(&driver), segments, paging, bars);
@@ -92,7 +93,7 @@ impl VidMm {
             this: Weak::clone(this),
             driver,
             memory: Mutex::new(memory),
-            globals: Mutex::new(HandleTable::new()),
+            globals: Mutex::new(globals),
             reporting_freed: Mutex::new(()),
             system: Mutex::new(None),
             driver_range,

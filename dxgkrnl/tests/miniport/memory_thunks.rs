@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use crate::minimal::memory::{LOCAL, ask, call};
-use crate::minimal::{Bench, Mutant, SOUND};
+use crate::minimal::{Bench, FakeBus, Mutant, SOUND};
 use dxgkrnl::{Process, thunks};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -141,6 +141,27 @@ fn start(mutant: Mutant) -> (Bench, LUID) {
 fn end(bench: Bench, luid: LUID) {
     bench.machine.remove(luid).unwrap();
     bench.machine.unload(bench.driver).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
+}
+
+/// The driver of both holds in DxgkDdiOpenAllocation that DxgkCbAcquireHandleData answers the object that its DxgkDdiCreateAllocation made on the same
+/// adapter: the function is given a handle and no adapter. [d3dkmddi: DXGKARGCB_GETHANDLEDATA]
+#[test]
+fn allocations_of_two_adapters_of_a_driver_have_different_kernel_handles() {
+    let bench = Bench::new(SOUND).unwrap();
+    let first = bench.start().unwrap();
+    let device = bench.machine.plug_in(FakeBus::new(SOUND.class));
+    let second = bench.machine.start(device, bench.driver).unwrap();
+    let users = [User::new(&bench, first), User::new(&bench, second)];
+    let made = users.each_ref().map(|user| {
+        let _attached = user.process.attach();
+        user.create()
+    });
+    for (user, allocation) in users.iter().zip(made) {
+        let _attached = user.process.attach();
+        assert!(user.destroy(allocation).is_success());
+    }
+    drop(users);
     assert_eq!(bench.machine.bugcheck(), None);
 }
 
