@@ -10,7 +10,7 @@ use wddm_ddi::status::STATUS_INVALID_PARAMETER;
 use wddm_ddi::types::*;
 
 use super::answer::answer;
-use super::{arguments, inputs, on_gpu};
+use super::call::{arguments, inputs, on_gpu};
 use crate::adapter::Adapter;
 use crate::adapter::slots;
 use crate::caps;

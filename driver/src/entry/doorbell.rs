@@ -6,7 +6,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::NTSTATUS;
 
 use super::answer::answer;
-use super::{arguments, inputs, on_object};
+use super::call::{arguments, inputs, on_object};
 use crate::adapter::slots;
 use crate::cmp::refused_by_queue;
 use crate::handle::{Handle, Object};

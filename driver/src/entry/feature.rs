@@ -6,7 +6,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::{STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
 use wddm_ddi::types::*;
 
-use super::{arguments, on_adapter};
+use super::call::{arguments, on_adapter};
 use crate::adapter::Adapter;
 use crate::feature::VERSION;
 use crate::refusal::{Ddi, Reason, Refused, refused, refused_with};

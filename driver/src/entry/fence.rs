@@ -7,7 +7,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use wddm_ddi::types::HANDLE;
 
 use super::answer::answer;
-use super::{arguments, inputs, on_gpu};
+use super::call::{arguments, inputs, on_gpu};
 use crate::adapter::slots;
 use crate::fence::native;
 use crate::handle::{Handle, Object};

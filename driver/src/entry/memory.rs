@@ -7,7 +7,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::*;
 
 use super::answer::answer;
-use super::{arguments, inputs, on_adapter, on_gpu, on_object, take_object};
+use super::call::{arguments, inputs, on_adapter, on_gpu, on_object, take_object};
 use crate::adapter::Process;
 
 use crate::adapter::UserDevice;

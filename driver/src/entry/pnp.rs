@@ -9,7 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::*;
 
 use super::answer::answer;
-use super::{arguments, inputs, on_adapter};
+use super::call::{arguments, inputs, on_adapter};
 use crate::adapter::Adapter;
 use crate::adapter::slots;
 use crate::etw;

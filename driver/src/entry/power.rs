@@ -8,7 +8,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 use wddm_ddi::types::{GUID, HANDLE};
 
 use super::answer::answer;
-use super::{arguments, at_dispatch, inputs};
+use super::call::{arguments, at_dispatch, inputs};
 use crate::adapter::slots;
 use crate::irql::Passive;
 use crate::power;

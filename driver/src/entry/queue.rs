@@ -11,7 +11,7 @@ use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
 use super::answer::answer;
-use super::{arguments, at_dispatch, inputs, on_gpu, on_object, take_object};
+use super::call::{arguments, at_dispatch, inputs, on_gpu, on_object, take_object};
 use crate::adapter::UserDevice;
 use crate::adapter::slots;
 use crate::adapter::{Adapter, Process};

@@ -7,7 +7,7 @@ use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::HANDLE;
 
 use super::answer::answer;
-use super::{arguments, inputs, on_adapter, on_gpu};
+use super::call::{arguments, inputs, on_adapter, on_gpu};
 use crate::adapter::slots;
 use crate::debug;
 use crate::refusal::Ddi;

@@ -5,7 +5,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_OVERFLOW};
 use wddm_ddi::types::HANDLE;
 
-use super::{arguments, on_gpu};
+use super::call::{arguments, on_gpu};
 use crate::adapter::Adapter;
 use crate::handle::Handle;
 use crate::queue::context::Context;

@@ -5,8 +5,8 @@ use std::mem::{MaybeUninit, offset_of};
 
 use wddm_ddi::km::*;
 
-use super::{OutputSize, StartError};
 use crate::ddi_buffer::{DdiBuffer, PATTERN};
+use crate::start_error::{OutputSize, StartError};
 
 /// A member of a structure, and the offset at which it begins.
 pub(crate) type Member = (&'static str, usize);

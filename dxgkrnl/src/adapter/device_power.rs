@@ -3,18 +3,16 @@
 //! Whoever is about to call DDIs enters the machine's gate, and a device that sleeps is woken first; putting one to sleep waits until
 //! nobody is inside. [user-mode-work-submission: D-state transitions]
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nt::lock::lock;
 use wddm_ddi::km::{DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID};
 use wddm_ddi::status::*;
 
-use super::{Adapter, Link};
-use crate::port::DevicePower;
-use crate::vidsch::HwContext;
+use super::asleep::Asleep;
+use super::object::Adapter;
+use crate::port::{DevicePower, Link};
 use nt::bugcheck::Bugcheck;
-use nt::pci::Sleeping;
 
 /// What of the whole system a change of a device's power is part of. In D0 the driver is told nothing of use. [wdm: POWER_ACTION]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,16 +23,6 @@ pub(crate) enum PowerAction {
     Sleep = 2,
     /// `PowerActionHibernate`: devices have no power.
     Hibernate = 3,
-}
-
-/// An adapter in D3, with all its functions.
-pub(crate) struct Asleep {
-    /// Contexts that were not suspended before: they are resumed.
-    suspended: Vec<Arc<HwContext>>,
-    /// In the order of the adapter's functions.
-    functions: Vec<Sleeping>,
-    /// Work that was submitted was not done.
-    has_work: bool,
 }
 
 /// The reason why a device stays in D0.

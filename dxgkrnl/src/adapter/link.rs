@@ -5,8 +5,11 @@ use wddm_ddi::km::{
 };
 use wddm_ddi::types::HANDLE;
 
-use super::{Adapter, Link, NodeCaps, Segment, StartError};
+use super::object::Adapter;
+use crate::caps::{NodeCaps, Segment};
 use crate::interrupt::FUNCTIONS;
+use crate::port::Link;
+use crate::start_error::StartError;
 
 /// The capabilities that one physical adapter reported for itself.
 pub(super) struct EngineCaps {

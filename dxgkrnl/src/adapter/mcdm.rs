@@ -13,8 +13,8 @@ use wddm_ddi::km::{
     DXGK_DRIVERCAPS, DXGK_DRIVERCAPS_MiscCaps, DXGK_QUERYSEGMENTMEMORYSTATE, DXGK_VIDMMCAPS_Bits, DXGK_VIDSCHCAPS,
 };
 
-use super::StartError;
 use crate::registration::is_filled;
+use crate::start_error::StartError;
 
 /// DDIs that every driver of a compute-only adapter has.
 pub(super) const REQUIRED: [&str; 36] = [

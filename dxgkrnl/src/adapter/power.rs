@@ -3,8 +3,9 @@
 use wddm_ddi::km::*;
 use wddm_ddi::types::GUID;
 
-use super::{Adapter, StartError};
+use super::object::Adapter;
 use crate::port::{COMPONENTS_MAX, Component, Parts, check_component};
+use crate::start_error::StartError;
 
 impl Adapter {
     /// Asks for the components and checks them; on an adapter that manages no power at run time none is used. The driver of a compute-only adapter must answer

@@ -13,9 +13,12 @@ use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 
 use super::answer::{Answer, Buffer, Unwritten};
 use super::mcdm::Unanswered;
-use super::{Adapter, OutputSize, Segment, StartError, versions};
+use super::object::Adapter;
+use super::versions;
+use crate::caps::Segment;
 use crate::ddi_buffer::{DdiBuffer, Lent, PATTERN};
 use crate::refusal::{Failure, refused};
+use crate::start_error::{OutputSize, StartError};
 use nt::pool::SpecialPool;
 
 /// A query without a place for its answer; with an empty `input` there is none.

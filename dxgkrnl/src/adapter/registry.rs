@@ -8,7 +8,8 @@ use nt::driver::Driver;
 use nt::lock::{Innermost, RwLock};
 use wddm_ddi::types::HANDLE;
 
-use super::{Adapter, Link};
+use super::object::Adapter;
+use crate::port::Link;
 
 /// Device handles are numbers that no address has.
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0xdad0_0000_0000_0010);

@@ -5,8 +5,10 @@ use wddm_ddi::km::DXGK_QUERYADAPTERINFOTYPE as Kind;
 use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
+use super::object::Adapter;
 use super::query::Array;
-use super::{Adapter, Segment, StartError};
+use crate::caps::Segment;
+use crate::start_error::StartError;
 use nt::page::PAGE_SIZE;
 
 /// Most ranges that a driver may name, in a segment or of physical memory; more make no sense on any hardware.

@@ -3,7 +3,8 @@
 
 use wddm_ddi::km::*;
 
-use super::{NodeCaps, Segment, StartError};
+use crate::caps::{NodeCaps, Segment};
+use crate::start_error::StartError;
 
 /// An error for bits of a member that are reserved.
 ///

@@ -3,9 +3,11 @@
 use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
-use super::{EnabledFeatures, NodeCaps, Segment, StartError, mcdm, reserved_bits, versions};
+use super::{mcdm, reserved_bits, versions};
+use crate::caps::{EnabledFeatures, NodeCaps, Segment};
 use crate::registration::is_filled;
 use crate::start_error::LAST_ENGINE_TYPE;
+use crate::start_error::StartError;
 
 /// DDIs of every render or compute adapter with GPU virtual addresses.
 const RENDER: [&str; 28] = [

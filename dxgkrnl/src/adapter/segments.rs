@@ -5,7 +5,8 @@ use std::ptr::NonNull;
 use nt::page::PAGE_SIZE;
 use wddm_ddi::km::DXGK_SEGMENTDESCRIPTOR4;
 
-use super::{Adapter, Segment};
+use super::object::Adapter;
+use crate::caps::Segment;
 
 /// True if two ranges, of which either may be absent, have bytes in common.
 fn meet(one: Option<u64>, other: Option<u64>, (size, other_size): (u64, u64)) -> bool {

@@ -11,19 +11,21 @@ use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
 use super::link::{self, EngineCaps};
+use super::object::Adapter;
 use super::registry;
 use super::rules::{self, Surroundings};
 use super::segments::overlaps;
-use super::{
-    Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError, mcdm, reserved_bits, versions,
-};
+use super::{mcdm, reserved_bits, versions};
+use crate::caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
 use crate::config::{FeaturePolicy, Installation, RegistryKey, USER_MODE_DRIVER_NAME};
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::platform::Platform;
+use crate::port::Link;
 use crate::port::{IdleEngines, LeftMapping, Member, Parts, Port, Resources};
 use crate::refusal::Failure;
 use crate::rescue::Rescue;
+use crate::start_error::StartError;
 use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
 use crate::vidmm::joint_limit::JointLimit;

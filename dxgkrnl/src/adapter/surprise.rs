@@ -3,7 +3,7 @@
 
 use wddm_ddi::km::DXGK_SURPRISE_REMOVAL_TYPE;
 
-use super::Adapter;
+use super::object::Adapter;
 use nt::bugcheck::Bugcheck;
 
 impl Adapter {

@@ -5,8 +5,8 @@
 use wddm_ddi::km::DXGK_QUERYADAPTERINFOTYPE as Query;
 use wddm_ddi::km::*;
 
-use super::StartError;
 use super::mcdm::{memory, misc, scheduling};
+use crate::start_error::StartError;
 
 /// The first question of each version that has new ones, from the newest; questions are numbered in the order in which they came, and those before all of these
 /// are in every version here. That the one about 64-bit-only drivers came with WDDM 3.2 is inferred: the page does not say. [d3dkmddi: DXGK_QUERYADAPTERINFOTYPE]

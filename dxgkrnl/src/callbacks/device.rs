@@ -8,7 +8,7 @@ use wddm_ddi::km::{DOCKING_STATE, DXGK_DEVICE_INFO};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, check_range, invalid, on_link};
+use super::call::{Level, answer, check_range, invalid, on_link};
 use crate::port::Link;
 use nt::bugcheck::Bugcheck;
 use nt::driver::MapCall;

@@ -9,7 +9,7 @@ use wddm_ddi::types::*;
 use crate::config::FeaturePolicy;
 use crate::port::DXGK_FEATURE_SUPPORT_ALWAYS_ON;
 
-use super::{Level, answer, argument, invalid, named_adapter, no_reference, on_adapter, on_driver};
+use super::call::{Level, answer, argument, invalid, named_adapter, no_reference, on_adapter, on_driver};
 
 /// Version 1 of every feature is what the system knows.
 const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;

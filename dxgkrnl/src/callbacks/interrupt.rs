@@ -7,7 +7,7 @@ use wddm_ddi::km::{DXGK_INTERRUPT_TYPE, DXGKARGCB_NOTIFY_INTERRUPT_DATA, PKSYNCH
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, argument, invalid, named_adapter, on_adapter, on_driver, on_link};
+use super::call::{Level, answer, argument, invalid, named_adapter, on_adapter, on_driver, on_link};
 use nt::bugcheck::Bugcheck;
 
 pub(super) unsafe extern "win64" fn queue_dpc(handle: HANDLE) -> BOOLEAN {

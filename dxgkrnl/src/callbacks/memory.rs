@@ -10,8 +10,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, adapters_of, answer, argument, named_adapter, on_driver, on_link};
-use crate::adapter::Adapter;
+use super::call::{Level, answer, argument, named_adapter, on_driver, on_link};
+use crate::adapter::{Adapter, adapters_of};
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
 use nt::page::PAGE_SIZE;

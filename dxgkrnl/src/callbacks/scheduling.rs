@@ -5,8 +5,8 @@ use wddm_ddi::km::{DXGKARGCB_DISCONNECTDOORBELL, DXGKARGCB_INVALIDATEHWCONTEXT};
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use super::{Level, adapters_of, argument, invalid, named_adapter, on_adapter, on_driver};
-use crate::adapter::Adapter;
+use super::call::{Level, argument, invalid, named_adapter, on_adapter, on_driver};
+use crate::adapter::{Adapter, adapters_of};
 use nt::bugcheck::Bugcheck;
 
 pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {

@@ -10,7 +10,8 @@ use wddm_ddi::types::LUID;
 
 use super::adapter_answer::node_at;
 use super::adapter_answer::{answer, answer_word, read};
-use super::{adapter_info, enter, enter_read_only, user};
+use super::call::{enter, enter_read_only};
+use super::{adapter_info, user};
 use crate::adapter::Adapter;
 use crate::ddi_buffer::DdiBuffer;
 use crate::process::{AdapterOpen, Object, Process};

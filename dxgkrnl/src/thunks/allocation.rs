@@ -11,8 +11,9 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::allocation_handles::{PRIVATE_MAX, forget, register};
+use super::call::{enter, enter_read_only};
 use super::memory::{LIST_MAX, allocations, has_duplicates, read_handles};
-use super::{allocation_handles, enter, enter_read_only, power, user};
+use super::{allocation_handles, power, user};
 use crate::account::Upkeep;
 use crate::process::Process;
 use crate::refusal::{Failure, refused};

@@ -8,8 +8,9 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use super::adapter::check_running;
+use super::call::{enter, enter_read_only};
 use super::process::{self, CURRENT_PROCESS};
-use super::{adapter_answer, enter, enter_read_only, power};
+use super::{adapter_answer, power};
 use crate::adapter::Adapter;
 use crate::process::{Object, Process, WeakProcess};
 use crate::refusal::{Failure, refused};

@@ -11,8 +11,9 @@ use wddm_ddi::types::NTSTATUS;
 
 use super::adapter::{self, is_compute_only};
 use super::adapter_answer::{instance_path, node_at};
+use super::call::{enter, enter_read_only};
 use super::power::where_needed;
-use super::{enter, enter_read_only, process, user};
+use super::{process, user};
 use crate::adapter::Adapter;
 use crate::platform::Use;
 use crate::process::Process;

@@ -8,7 +8,8 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 use crate::machine::DebugNameOf;
 use crate::refusal::refused;
 
-use super::{guarded, user};
+use super::call::guarded;
+use super::user;
 
 /// Longest name, in bytes. What a program gives its objects has no limit; a longer name is cut by the caller.
 const LENGTH_MAX: u32 = 128;

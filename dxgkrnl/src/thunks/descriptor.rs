@@ -12,7 +12,8 @@ use crate::machine::{Described, Machine};
 use crate::process::Process;
 use crate::refusal::{Failure, refused};
 
-use super::{guarded, user};
+use super::call::guarded;
+use super::user;
 
 fn machine_of(process: &Process) -> Result<Machine, Failure> {
     process.whole_machine().ok_or(STATUS_DEVICE_REMOVED.into())

@@ -7,7 +7,8 @@ use wddm_ddi::status::*;
 use crate::refusal::refused;
 use crate::vidsch::DeviceError;
 
-use super::{enter, enter_read_only, power};
+use super::call::{enter, enter_read_only};
+use super::power;
 
 /// [d3dkmthk: D3DKMTCreateDevice]
 pub(super) unsafe extern "win64" fn create_device(args: *mut D3DKMT_CREATEDEVICE) -> NTSTATUS {

@@ -18,8 +18,9 @@ use crate::refusal::{DriverAnswer, Failure, refused};
 use crate::rundown::Used;
 use crate::vidsch::{Device, HwContext, HwQueue, PacketContext, RenderAdapter};
 
+use super::call::enter_read_only;
 use super::power::where_needed;
-use super::{enter_read_only, tdr_control, user};
+use super::{tdr_control, user};
 
 /// Most private data of an escape, in bytes.
 const ESCAPE_MAX: u32 = 1 << 20;

@@ -8,7 +8,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, LARGE_INTEGER, NTSTATUS};
 
-use super::{allocation_handles, enter, enter_read_only, user};
+use super::call::{enter, enter_read_only};
+use super::{allocation_handles, user};
 use crate::keyed_mutex::{Kept, KeyedMutex};
 use crate::machine::KernelObject;
 use crate::process::{Object, Process};

@@ -14,7 +14,8 @@ use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, IdlePoint, MapRequest, REGION_ALIGN, Shows};
 use crate::vidsch::{Device, FenceOptions};
 
-use super::{enter, enter_read_only, power, user};
+use super::call::{enter, enter_read_only};
+use super::{power, user};
 
 /// Most allocations of one request.
 pub(super) const LIST_MAX: u32 = 4096;

@@ -7,8 +7,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use super::call::{enter, enter_read_only};
 use super::target::{BROADCAST_MAX, Target, signal_with, wait_for};
-use super::{enter, enter_read_only, older_sync, sync, user};
+use super::{older_sync, sync, user};
 use crate::fence::Rights;
 use crate::process::Process;
 use crate::refusal::{Failure, refused};

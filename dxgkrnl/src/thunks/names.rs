@@ -9,7 +9,8 @@ use crate::fence::Rights;
 use crate::machine::{KernelObject, SharedSync};
 use crate::refusal::{Failure, refused};
 
-use super::{enter, user};
+use super::call::enter;
+use super::user;
 
 /// Words of an OBJECT_ATTRIBUTES structure. [wdm: OBJECT_ATTRIBUTES]
 const ATTRIBUTES_WORDS: u32 = 6;

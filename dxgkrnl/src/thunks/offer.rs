@@ -11,8 +11,9 @@ use crate::refusal::{Failure, refused};
 use crate::vidmm::{Allocation, OfferPriority, OfferTerms};
 use crate::vidsch::Device;
 
+use super::call::{enter, enter_read_only};
 use super::memory::{allocations, has_duplicates, read_handles};
-use super::{enter, enter_read_only, user};
+use super::user;
 
 /// What a list names: allocations by themselves, or resources with all of theirs.
 fn groups(

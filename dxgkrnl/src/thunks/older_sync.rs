@@ -10,8 +10,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
+use super::call::{enter, enter_read_only};
 use super::target::{BROADCAST_MAX, Target, signal_with, wait_for};
-use super::{enter, enter_read_only};
 use crate::fence::Event;
 use crate::machine::KernelObject;
 use crate::process::{Object, Process};

@@ -12,9 +12,10 @@ use crate::refusal::refused;
 use crate::rundown::Destroyed;
 use crate::vidsch::{PRIVATE_DATA_MAX, PacketCommands};
 
+use super::call::{enter, enter_read_only};
 use super::control::finish_work;
 use super::queue::{Private, too_much_private_data};
-use super::{enter, enter_read_only, user};
+use super::user;
 
 /// [d3dkmthk: D3DKMTCreateContextVirtual]
 pub(super) unsafe extern "win64" fn create_context_virtual(args: *mut D3DKMT_CREATECONTEXTVIRTUAL) -> NTSTATUS {

@@ -10,7 +10,8 @@ use crate::process::Process;
 use crate::refusal::Failure;
 use crate::vidsch::priority::{self, Priority};
 
-use super::{enter, enter_read_only, guarded, process, user};
+use super::call::{enter, enter_read_only, guarded};
+use super::{process, user};
 
 fn change(
     process: &Process,

@@ -16,7 +16,8 @@ use crate::machine::KernelObject;
 use crate::process::Process;
 use crate::refusal::{Failure, refused};
 
-use super::{guarded, names, user};
+use super::call::guarded;
+use super::{names, user};
 
 /// The calling process, as `GetCurrentProcess` names it.
 pub(super) const CURRENT_PROCESS: HANDLE = std::ptr::without_provenance_mut(usize::MAX);

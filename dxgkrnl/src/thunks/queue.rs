@@ -13,8 +13,9 @@ use crate::refusal::{Failure, refused};
 use crate::rundown::Destroyed;
 use crate::vidsch::{Commands, Device, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
 
+use super::call::{enter, enter_read_only};
 use super::control::finish_work;
-use super::{enter, enter_read_only, sync, user};
+use super::{sync, user};
 
 /// Most private data of a doorbell, in bytes. [d3dkmddi: DXGKARG_CREATEDOORBELL]
 const DOORBELL_DATA_MAX: u32 = 16;

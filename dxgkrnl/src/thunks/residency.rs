@@ -12,8 +12,9 @@ use crate::vidmm::{Allocation, ResidencyStatus};
 use crate::vidsch::Device;
 
 use super::adapter::check_running;
+use super::call::{enter, enter_read_only};
 use super::memory::{allocations, lock_entire, read_handles, unlock_each};
-use super::{enter, enter_read_only, process, user};
+use super::{process, user};
 
 /// What a request names: a list of allocations, or a resource with all of its own. The flag says that it is a resource.
 ///

@@ -13,7 +13,8 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use super::allocation_handles::{device, may_write};
 use super::allocation_handles::{forget, register};
-use super::{enter, keyed_mutex, shared_fence, user};
+use super::call::enter;
+use super::{keyed_mutex, shared_fence, user};
 use crate::adapter::Adapter;
 use crate::fence::Rights;
 use crate::machine::{KernelObject, ResourceHandle, SharedSync, Together};

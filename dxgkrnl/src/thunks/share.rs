@@ -7,8 +7,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
+use super::call::{enter, guarded};
 use super::shared_fence::open;
-use super::{enter, guarded, names, older_sync, resource, sync, user};
+use super::{names, older_sync, resource, sync, user};
 use crate::fence::Rights;
 use crate::machine::{KernelObject, SharedSync, Together};
 use crate::process::Process;

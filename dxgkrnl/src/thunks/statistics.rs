@@ -21,7 +21,8 @@ use crate::tdr_report::TdrReport;
 use crate::vidmm::{Group, SegmentFigures, Total};
 use crate::vidsch::{NodeFigures, ProcessAdapter};
 
-use super::{adapter_perf, enter, process};
+use super::call::enter;
+use super::{adapter_perf, process};
 
 type Result_ = D3DKMT_QUERYSTATISTICS_RESULT;
 type Type = D3DKMT_QUERYSTATISTICS_TYPE;

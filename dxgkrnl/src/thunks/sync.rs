@@ -12,7 +12,8 @@ use crate::process::{Object, Process};
 use crate::refusal::{Failure, refused};
 use crate::vidsch::{self, Device, FenceOptions, RenderAdapter, SyncObject};
 
-use super::{enter, enter_read_only, power, user};
+use super::call::{enter, enter_read_only};
+use super::{power, user};
 
 /// Most fences of one wait or signal.
 pub(super) const OBJECTS_MAX: u32 = 64;

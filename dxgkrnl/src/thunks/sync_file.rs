@@ -6,8 +6,9 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use super::call::{enter, enter_read_only};
 use super::target::{Target, wait_for};
-use super::{descriptor, enter, enter_read_only, shared_fence, sync};
+use super::{descriptor, shared_fence, sync};
 use crate::fence::Rights;
 use crate::machine::Described;
 use crate::process::{Object, Process};

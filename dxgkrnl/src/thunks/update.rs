@@ -11,7 +11,8 @@ use crate::refusal::{Failure, refused};
 use crate::vidmm::{Access, Change, Span};
 use crate::vidsch::{self, Device, UpdateQueue, UpdateRequest};
 
-use super::{enter_read_only, memory, power, user};
+use super::call::enter_read_only;
+use super::{memory, power, user};
 
 type Operation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
 type Kind = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE;

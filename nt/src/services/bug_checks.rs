@@ -1,5 +1,5 @@
 // UNSAFETY: calls routines of drivers by the addresses that they gave.
-//! Routines of drivers that are called when the machine stops: "executed whenever the system issues a bug check", at HIGH_LEVEL.
+//! KeBugCheckEx, and routines of drivers that are called when the machine stops: "executed whenever the system issues a bug check", at HIGH_LEVEL.
 //! [wdm: KBUGCHECK_CALLBACK_ROUTINE]
 //!
 //! The thread that stops the machine calls them, wherever it is; other threads go on until they call the kernel. What a routine asks of the kernel meanwhile is answered as far as
@@ -8,17 +8,24 @@
 use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
-use super::caller;
+use super::call::caller;
 use super::memory::{field, get, put, try_put};
 use super::threads::pointer;
+use crate::bugcheck::Bugcheck;
 use crate::driver::{BugCheckCallback, Driver, Export};
-use crate::driver_call::{self, on_host_stack};
+use crate::driver_call::{self, on_host_stack, stop};
 use crate::irql::{HIGH_LEVEL, Raised};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("KeRegisterBugCheckCallback", || ke_register_bug_check_callback as *const () as usize),
     ("KeDeregisterBugCheckCallback", || ke_deregister_bug_check_callback as *const () as usize),
 ];
+
+pub(super) unsafe extern "win64" fn ke_bug_check_ex(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> ! {
+    let name = driver_call::current().map_or_else(String::new, |driver| driver.name().to_owned());
+    let parameters = [p1 as u64, p2 as u64, p3 as u64, p4 as u64];
+    stop(Bugcheck::new(code, parameters, format!("KeBugCheckEx called by driver {name}")))
+}
 
 /// Offsets of KBUGCHECK_CALLBACK_RECORD, and values of its State. [wdm: KBUGCHECK_CALLBACK_RECORD, KBUGCHECK_BUFFER_DUMP_STATE]
 const ROUTINE: usize = 16;

@@ -4,10 +4,12 @@
 use std::ffi::c_void;
 
 use wddm_ddi::nt::DISPATCH_LEVEL;
+use wddm_ddi::types::{LARGE_INTEGER, PHYSICAL_ADDRESS};
 
-use super::{caller, irql_above};
+use super::call::{caller, irql_above};
+use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
-use crate::driver_call::{calling_instruction, on_host_stack, stop};
+use crate::driver_call::{self, calling_instruction, on_host_stack, stop};
 use crate::irql;
 use crate::page::PAGE_SIZE;
 
@@ -19,6 +21,17 @@ pub(super) const EXPORTS: &[Export] = &[
     ("MmFreeContiguousMemory", || mm_free_contiguous_memory as *const () as usize),
     ("MmFreeContiguousMemorySpecifyCache", || mm_free_contiguous_specify_cache as *const () as usize),
 ];
+
+pub(super) unsafe extern "win64" fn mm_get_physical_address(address: *mut c_void) -> PHYSICAL_ADDRESS {
+    let physical = driver_call::current().and_then(|driver| driver.physical_address(address.addr()));
+    match physical.and_then(|physical| i64::try_from(physical).ok()) {
+        Some(physical) => LARGE_INTEGER { QuadPart: physical },
+        // Pool lies outside the memory that devices reach, so the answer would only mislead.
+        None => stop(Bugcheck::fatal(format!(
+            "MmGetPhysicalAddress of {address:p}, which is not memory of MmAllocateContiguousMemory, MmAllocatePagesForMdlEx or DxgkCbAllocateContiguousMemory"
+        ))),
+    }
+}
 
 /// Physical addresses that a block may have.
 struct Wanted {

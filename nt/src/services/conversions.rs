@@ -3,8 +3,9 @@
 use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use wddm_ddi::types::UNICODE_STRING;
 
+use super::call::{require_passive, text_of};
 use super::memory::{Plain, get, put, put_if, put_units};
-use super::{require_passive, strings, text_of};
+use super::strings;
 use crate::driver::Export;
 
 pub(super) const EXPORTS: &[Export] = &[

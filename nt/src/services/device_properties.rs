@@ -8,8 +8,8 @@ use wddm_ddi::status::{
     NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS,
 };
 
+use super::call::{good, require_at_most, require_passive};
 use super::memory::{bytes, get, put};
-use super::{good, require_at_most, require_passive};
 use crate::bugcheck::Bugcheck;
 use crate::device_object::{self as device, property};
 use crate::driver::Export;

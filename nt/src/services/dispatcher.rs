@@ -12,9 +12,10 @@ use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_TIMEOUT};
 use wddm_ddi::types::LARGE_INTEGER;
 
+use super::call::{STOP_CHECK, check_stopped, good, require_at_most};
+use super::counter::nanoseconds;
 use super::exceptions::raise_status;
 use super::memory::{field, get, put};
-use super::{STOP_CHECK, check_stopped, good, nanoseconds, require_at_most};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::ThreadObject;
 use crate::driver::Export;

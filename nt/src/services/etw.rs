@@ -10,7 +10,7 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::{GUID, NTSTATUS};
 
-use super::{caller, good, passive_caller};
+use super::call::{caller, good, passive_caller};
 use crate::driver::Export;
 use crate::driver_call;
 use crate::etw::{EVENT_BYTES_MAX, EtwEvent, Notice, PARTS_MAX, Parts, Registration};

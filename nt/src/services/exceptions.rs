@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use wddm_ddi::nt::{APC_LEVEL, EXCEPTION_RECORD};
 
-use super::irql_too_high;
+use super::call::irql_too_high;
 use super::memory::get;
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;

@@ -11,9 +11,9 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::{HANDLE, PDRIVER_OBJECT};
 
+use super::call::require_passive;
 use super::memory::{get, put};
 use super::registry::root_and_name;
-use super::require_passive;
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
 use crate::driver_call::{self, on_host_stack, stop};

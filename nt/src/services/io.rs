@@ -14,7 +14,7 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::*;
 
-use super::{good, text_of};
+use super::call::{good, text_of};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{ControlDevice, Export};
 use crate::driver_call::{self, at_call_site};

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::types::PHYSICAL_ADDRESS;
 
-use super::{caller, irql_above};
+use super::call::{caller, irql_above};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{Export, MapCall};
 use crate::driver_call::{calling_instruction, on_host_stack, stop};

@@ -2,8 +2,9 @@
 //!
 //! S-lists have the layout of x64, and are changed under one lock, which no other code takes. [wdm: SLIST_HEADER, LIST_ENTRY]
 
+use super::call::good;
 use super::memory::{field, try_get, try_put};
-use super::{good, spin};
+use super::spin;
 use crate::driver::Export;
 use crate::driver_call::on_host_stack;
 use crate::fault::Fault;

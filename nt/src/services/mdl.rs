@@ -8,10 +8,11 @@ use std::ffi::c_void;
 use wddm_ddi::nt::{DISPATCH_LEVEL, POOL_FLAG_NON_PAGED};
 use wddm_ddi::types::MDL;
 
+use super::blocks::{ex_allocate_pool2, ex_free_pool_with_tag};
+use super::call::caller;
 use super::exceptions::STATUS_ACCESS_VIOLATION;
 use super::memory::{field, get, put};
 use super::misc::ps_get_current_process;
-use super::{caller, ex_allocate_pool2, ex_free_pool_with_tag};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{Driver, Export};
 use crate::driver_call::{bad_pointer, calling_instruction, on_host_stack, raise, stop};

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use wddm_ddi::types::{LARGE_INTEGER, UNICODE_STRING};
 
-use super::good;
+use super::call::good;
 use crate::fault::{Fault, guarded};
 
 /// Values that any bytes are.

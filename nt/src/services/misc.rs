@@ -7,8 +7,8 @@ use std::io::Read;
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_HANDLE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use wddm_ddi::types::{HANDLE, UNICODE_STRING};
 
+use super::call::{caller, require_passive, text_of, thread_token};
 use super::memory::{field, get, put, put_if};
-use super::{caller, require_passive, text_of, thread_token};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::ThreadObject;
 use crate::driver::Export;

@@ -1,13 +1,16 @@
-// UNSAFETY: the kernel services that drivers call, with raw arguments.
+// UNSAFETY: tests call the services.
 //! Kernel services for drivers, each with the checks that Driver Verifier makes.
 //!
 //! A wrong call stops the machine and does not return, as on Windows; see [`driver_call::abandon`].
 
 mod bitmap;
+mod blocks;
 mod bug_checks;
+mod call;
 mod cm;
 mod contiguous;
 mod conversions;
+mod counter;
 mod crt;
 mod debug;
 mod device_properties;
@@ -23,6 +26,7 @@ mod memory;
 mod misc;
 mod pool;
 mod printf;
+mod processor;
 mod push_lock;
 mod registry;
 mod registry_table;
@@ -35,41 +39,31 @@ mod time_fields;
 mod version;
 mod work_items;
 
+pub use call::good;
+pub use counter::{nanoseconds, performance_counter};
 pub use etw::notify;
 
-use std::ffi::c_void;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use wddm_ddi::nt::{NtImports, PDXGK_INITIALIZE};
 
-use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL, PDXGK_INITIALIZE, POOL_FLAG_RAISE_ON_FAILURE};
-use wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
-use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PHYSICAL_ADDRESS, UNICODE_STRING};
-
-use crate::bugcheck::Bugcheck;
 use crate::bus::inline;
-use crate::driver::{ControlDevice, Driver, Export, Services};
-use crate::driver_call::{self, stop};
-use crate::fault::{Fault, guarded};
-use crate::irql;
-use crate::unwind::{self, CallSite, Frames, with_call_site};
+use crate::driver::{ControlDevice, Export, Services};
 
 /// The services by name; DxgkInitialize is the graphics kernel's.
 pub const fn imports(dxgk_initialize: PDXGK_INITIALIZE) -> NtImports {
     NtImports {
         DxgkInitialize: dxgk_initialize,
-        ExAllocatePool2: ex_allocate_pool2,
-        ExFreePoolWithTag: ex_free_pool_with_tag,
-        KeGetCurrentIrql: ke_get_current_irql,
-        KeAcquireSpinLockRaiseToDpc: ke_acquire_spin_lock_raise_to_dpc,
-        KeReleaseSpinLock: ke_release_spin_lock,
-        KeEnterCriticalRegion: ke_enter_critical_region,
-        KeLeaveCriticalRegion: ke_leave_critical_region,
+        ExAllocatePool2: blocks::ex_allocate_pool2,
+        ExFreePoolWithTag: blocks::ex_free_pool_with_tag,
+        KeGetCurrentIrql: processor::ke_get_current_irql,
+        KeAcquireSpinLockRaiseToDpc: spin::ke_acquire_spin_lock_raise_to_dpc,
+        KeReleaseSpinLock: spin::ke_release_spin_lock,
+        KeEnterCriticalRegion: processor::ke_enter_critical_region,
+        KeLeaveCriticalRegion: processor::ke_leave_critical_region,
         ExAcquirePushLockExclusiveEx: push_lock::ex_acquire_push_lock_exclusive_ex,
         ExReleasePushLockExclusiveEx: push_lock::ex_release_push_lock_exclusive_ex,
-        KeQueryPerformanceCounter: ke_query_performance_counter,
-        MmGetPhysicalAddress: mm_get_physical_address,
-        KeGetCurrentProcessorNumberEx: ke_get_current_processor_number_ex,
+        KeQueryPerformanceCounter: counter::ke_query_performance_counter,
+        MmGetPhysicalAddress: contiguous::mm_get_physical_address,
+        KeGetCurrentProcessorNumberEx: processor::ke_get_current_processor_number_ex,
         EtwRegister: etw::etw_register,
         EtwUnregister: etw::etw_unregister,
         EtwSetInformation: etw::etw_set_information,
@@ -78,7 +72,7 @@ pub const fn imports(dxgk_initialize: PDXGK_INITIALIZE) -> NtImports {
         IoOpenDeviceRegistryKey: registry::io_open_device_registry_key,
         ZwQueryValueKey: registry::zw_query_value_key,
         ZwClose: registry::zw_close,
-        KeBugCheckEx: ke_bug_check_ex,
+        KeBugCheckEx: bug_checks::ke_bug_check_ex,
         DbgPrintEx: debug::dbg_print_ex,
     }
 }
@@ -131,245 +125,21 @@ const EXPORTS: &[&[Export]] = &[
     work_items::EXPORTS,
 ];
 
-/// KeQueryPerformanceCounter ticks a second, as on current Windows.
-const FREQUENCY: i64 = 10_000_000;
-/// The time that a waiter sleeps before it looks whether the machine has stopped.
-const STOP_CHECK: Duration = Duration::from_millis(50);
-
-/// Stops the machine if the driver's pointer was bad.
-pub fn good<T>(service: &'static str, result: Result<T, Fault>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(fault) => driver_call::stop_for_pointer(service, fault),
-    }
-}
-
-/// Stops the machine unless the caller is at PASSIVE_LEVEL.
-fn require_passive(service: &'static str) {
-    let level = irql::current();
-    if level != PASSIVE_LEVEL {
-        let reason = format!("{service} at IRQL {level}, PASSIVE_LEVEL is required");
-        stop(Bugcheck::new(Bugcheck::IRQL_NOT_LESS_OR_EQUAL, [0, u64::from(level), 0, 0], reason));
-    }
-}
-
-/// The driver that calls, which is at PASSIVE_LEVEL. Stops the machine if it is not.
-fn passive_caller(service: &'static str) -> Arc<Driver> {
-    require_passive(service);
-    caller(service)
-}
-
-fn caller(service: &'static str) -> Arc<Driver> {
-    match driver_call::current() {
-        Some(driver) => driver,
-        None => stop(Bugcheck::fatal(format!("{service} outside a driver call"))),
-    }
-}
-
-/// The text of a counted string; `None` if it has none.
-fn text_of(service: &'static str, string: *const UNICODE_STRING) -> Option<String> {
-    // SAFETY: numbers and an address, which any bytes are.
-    let string = good(service, unsafe { guarded::read(string) });
-    if string.Buffer.is_null() {
-        return None;
-    }
-    let mut bytes = vec![0; usize::from(string.Length & !1)];
-    good(service, guarded::read_bytes(string.Buffer.cast(), &mut bytes));
-    let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
-    Some(String::from_utf16_lossy(&units))
-}
-
-/// Ends the call if the machine has stopped meanwhile, or if the call is late: what the caller waits for may never come.
-fn check_stopped() {
-    driver_call::check_late();
-    let stopped = match driver_call::current() {
-        Some(driver) => driver.verifier().is_stopped(),
-        None => false,
-    };
-    if stopped {
-        driver_call::abandon("the machine has stopped");
-    }
-}
-
-with_call_site!(fn ex_allocate_pool2(_flags: u64, _bytes: usize, _tag: u32) -> *mut c_void => allocate_pool);
-extern "win64" fn allocate_pool(flags: u64, bytes: usize, tag: u32, site: *const CallSite) -> *mut c_void {
-    let result = match driver_call::current() {
-        Some(driver) => {
-            let from = frames(&driver, site);
-            driver_call::on_host_stack(|| driver.pool().allocate_from(flags, bytes, tag, from))
-        }
-        None => Err(Bugcheck::fatal("ExAllocatePool2 outside a driver call")),
-    };
-    let block = result.unwrap_or_else(|bugcheck| stop(bugcheck));
-    if tag == 0 {
-        let told = format!("ExAllocatePool2 of {bytes} bytes with tag 0 answers NULL, as no tag may be 0");
-        driver_call::on_host_stack(|| caller("ExAllocatePool2").verifier().log(told));
-    }
-    if block.is_null() && flags & POOL_FLAG_RAISE_ON_FAILURE != 0 {
-        exceptions::raise_status("ExAllocatePool2", site, STATUS_INSUFFICIENT_RESOURCES.0 as u32, &[]);
-    }
-    block
-}
-
-/// The frames of the driver that called a service at `site`, or on whose behalf another service did.
-fn frames(driver: &Driver, site: *const CallSite) -> Frames {
-    // SAFETY: the place where the call came from, for the length of the call.
-    let site = unsafe { site.as_ref() }.filter(|site| driver.is_own(site.call().0));
-    match (driver.image(), site) {
-        (Some(loaded), Some(site)) => driver_call::on_host_stack(|| unwind::frames(&loaded.image, site)),
-        _ => [driver_call::calling_instruction(), 0, 0],
-    }
-}
-
-unsafe extern "win64" fn ex_free_pool_with_tag(block: *mut c_void, tag: u32) {
-    let result = match driver_call::current() {
-        Some(driver) => driver_call::on_host_stack(|| driver.free_pool(block, tag)),
-        None => Err(Bugcheck::fatal("ExFreePoolWithTag outside a driver call")),
-    };
-    if let Err(bugcheck) = result {
-        stop(bugcheck);
-    }
-}
-
-unsafe extern "win64" fn ke_get_current_irql() -> KIRQL {
-    irql::current()
-}
-
-/// The number that the host counts its processor by; 0 if it does not tell.
-unsafe extern "win64" fn ke_get_current_processor_number_ex(number: *mut c_void) -> u32 {
-    if !number.is_null() {
-        stop(Bugcheck::fatal("KeGetCurrentProcessorNumberEx with a place for the number within its group"));
-    }
-    // SAFETY: no requirements.
-    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
-}
-
-/// A number above zero that no two threads share.
-fn thread_token() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(1);
-    thread_local! {
-        static TOKEN: usize = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    TOKEN.with(|token| *token)
-}
-
-/// The word of a lock, shared with other threads for the length of the call. Stops the machine if there is none.
-fn word<'a>(service: &'static str, lock: *mut usize) -> &'a AtomicUsize {
-    if lock.is_null() || !lock.is_aligned() {
-        stop(Bugcheck::fatal(format!("{service} with a lock at {lock:p}")));
-    }
-    good(service, guarded::probe_word(lock));
-    // SAFETY: the driver passes a pointer-sized lock word that only these services access.
-    unsafe { AtomicUsize::from_ptr(lock) }
-}
-
-with_call_site!(fn ke_acquire_spin_lock_raise_to_dpc(_lock: *mut usize) -> KIRQL => acquire_spin_lock_raised);
-extern "win64" fn acquire_spin_lock_raised(lock: *mut usize, _: usize, _: usize, site: *const CallSite) -> KIRQL {
-    spin::raise_and_acquire("KeAcquireSpinLockRaiseToDpc", lock, site)
-}
-
-unsafe extern "win64" fn ke_release_spin_lock(lock: *mut usize, new_irql: KIRQL) {
-    let level = irql::current();
-    let at = lock.addr() as u64;
-    if level != DISPATCH_LEVEL {
-        stop(Bugcheck::new(
-            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-            [0x32, u64::from(level), at, 0],
-            format!("spin lock released at IRQL {level} instead of DISPATCH_LEVEL"),
-        ));
-    }
-    if new_irql > DISPATCH_LEVEL {
-        stop(Bugcheck::new(
-            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-            [0x31, u64::from(level), u64::from(new_irql), 0],
-            format!("spin lock released to IRQL {new_irql}, which is above DISPATCH_LEVEL"),
-        ));
-    }
-    spin::release("KeReleaseSpinLock", lock);
-    irql::set(new_irql);
-}
-
-unsafe extern "win64" fn ke_enter_critical_region() {
-    if irql::current() > APC_LEVEL {
-        stop(irql_too_high("KeEnterCriticalRegion", 0));
-    }
-    driver_call::enter_critical_region();
-}
-
-unsafe extern "win64" fn ke_leave_critical_region() {
-    if irql::current() > APC_LEVEL {
-        stop(irql_too_high("KeLeaveCriticalRegion", 0));
-    }
-    if !driver_call::leave_critical_region() {
-        let reason = "KeLeaveCriticalRegion without KeEnterCriticalRegion";
-        stop(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, 1, 0], reason));
-    }
-}
-
-fn irql_too_high(service: &str, address: u64) -> Bugcheck {
-    irql_above(service, address, APC_LEVEL)
-}
-
-fn irql_above(service: &str, address: u64, most: KIRQL) -> Bugcheck {
-    let level = irql::current();
-    let allowed = match most {
-        PASSIVE_LEVEL => "PASSIVE_LEVEL is required",
-        APC_LEVEL => "at most APC_LEVEL is allowed",
-        _ => "at most DISPATCH_LEVEL is allowed",
-    };
-    let reason = format!("{service} at IRQL {level}, {allowed}");
-    Bugcheck::new(Bugcheck::IRQL_NOT_LESS_OR_EQUAL, [address, u64::from(level), 1, 0], reason)
-}
-
-/// Stops the machine if the caller is above a level.
-fn require_at_most(service: &'static str, most: KIRQL) {
-    if irql::current() > most {
-        stop(irql_above(service, 0, most));
-    }
-}
-
-unsafe extern "win64" fn ke_query_performance_counter(frequency: *mut LARGE_INTEGER) -> LARGE_INTEGER {
-    if !frequency.is_null() {
-        // SAFETY: the driver passes NULL or a place for the frequency.
-        let written = unsafe { guarded::write(frequency, LARGE_INTEGER { QuadPart: FREQUENCY }) };
-        good("KeQueryPerformanceCounter", written);
-    }
-    LARGE_INTEGER { QuadPart: performance_counter() }
-}
-
-/// The performance counter: ticks of 100 ns since some fixed moment.
-pub fn performance_counter() -> i64 {
-    (nanoseconds() / (1_000_000_000 / FREQUENCY as u64)) as i64
-}
-
-/// Nanoseconds since that moment.
-pub fn nanoseconds() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists on every Linux and the place is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-unsafe extern "win64" fn mm_get_physical_address(address: *mut c_void) -> PHYSICAL_ADDRESS {
-    let physical = driver_call::current().and_then(|driver| driver.physical_address(address.addr()));
-    match physical.and_then(|physical| i64::try_from(physical).ok()) {
-        Some(physical) => LARGE_INTEGER { QuadPart: physical },
-        // Pool lies outside the memory that devices reach, so the answer would only mislead.
-        None => stop(Bugcheck::fatal(format!(
-            "MmGetPhysicalAddress of {address:p}, which is not memory of MmAllocateContiguousMemory, MmAllocatePagesForMdlEx or DxgkCbAllocateContiguousMemory"
-        ))),
-    }
-}
-
-unsafe extern "win64" fn ke_bug_check_ex(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> ! {
-    let name = driver_call::current().map_or_else(String::new, |driver| driver.name().to_owned());
-    let parameters = [p1 as u64, p2 as u64, p3 as u64, p4 as u64];
-    stop(Bugcheck::new(code, parameters, format!("KeBugCheckEx called by driver {name}")))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use wddm_ddi::nt::DISPATCH_LEVEL;
+
+    use super::bug_checks::ke_bug_check_ex;
+    use super::processor::ke_leave_critical_region;
+    use super::push_lock;
+    use super::spin::{ke_acquire_spin_lock_raise_to_dpc, ke_release_spin_lock};
+    use crate::bugcheck::Bugcheck;
+    use crate::driver::Driver;
+    use crate::driver_call;
+    use crate::irql;
 
     fn stops(call: impl FnOnce()) -> Bugcheck {
         let driver = Driver::for_tests("nt");

@@ -6,8 +6,10 @@ use std::ffi::c_void;
 use wddm_ddi::nt::{POOL_FLAG_NON_PAGED, POOL_FLAG_UNINITIALIZED};
 use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 
+use super::blocks::{allocate_pool, ex_free_pool_with_tag};
+use super::call::caller;
+use super::lists;
 use super::memory::{field, get, put};
-use super::{allocate_pool, caller, ex_free_pool_with_tag, lists};
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
 use crate::driver_call::{calling_instruction, on_host_stack, stop};

@@ -3,8 +3,8 @@
 //! Arguments lie in eight bytes each, which is how functions of x64 with variable arguments get them. Floating point is not formatted, as in the
 //! kernel: such a conversion is shown as it stands. [wdm: DbgPrintEx]
 
+use super::call::text_of;
 use super::memory::get;
-use super::text_of;
 use crate::bugcheck::Bugcheck;
 use crate::driver_call::stop;
 use crate::irql;

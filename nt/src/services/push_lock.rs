@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use wddm_ddi::nt::APC_LEVEL;
 
-use super::{STOP_CHECK, check_stopped, irql_too_high, word};
+use super::call::{STOP_CHECK, check_stopped, irql_too_high, word};
 use crate::bugcheck::Bugcheck;
 use crate::driver_call::{self, stop};
 use crate::irql;
@@ -90,7 +90,7 @@ pub(super) fn wait_on(state: &AtomicU32, value: u32) {
 mod tests {
     use super::*;
     use crate::driver::Driver;
-    use crate::services::{ke_enter_critical_region, ke_leave_critical_region};
+    use crate::services::processor::{ke_enter_critical_region, ke_leave_critical_region};
     use std::sync::Arc;
 
     #[test]

@@ -14,8 +14,8 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::{HANDLE, UNICODE_STRING};
 
+use super::call::{good, passive_caller, text_of};
 use super::memory::{bytes, field, get, put, put_if};
-use super::{good, passive_caller, text_of};
 use crate::bugcheck::Bugcheck;
 use crate::device_object;
 use crate::driver::{Driver, Export};

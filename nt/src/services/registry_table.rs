@@ -11,10 +11,10 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::UNICODE_STRING;
 
+use super::call::{good, passive_caller};
 use super::memory::{bytes, field, get, put, units};
 use super::registry::key_of;
 use super::strings::TAG;
-use super::{good, passive_caller};
 use crate::driver::{Driver, Export};
 use crate::driver_call::{on_host_stack, stop};
 use crate::fault::guarded;

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
 use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 
+use super::call::{STOP_CHECK, caller, check_stopped, irql_above, irql_too_high, thread_token};
 use super::memory::put;
-use super::{
-    STOP_CHECK, caller, check_stopped, irql_above, irql_too_high, ke_enter_critical_region, ke_leave_critical_region,
-    thread_token,
-};
+use super::processor::{ke_enter_critical_region, ke_leave_critical_region};
 use crate::bugcheck::Bugcheck;
 use crate::driver::{Driver, Export};
 use crate::driver_call::{self, calling_instruction, in_service, on_host_stack, stop};

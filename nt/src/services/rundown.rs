@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
 
+use super::call::{check_stopped, require_at_most, word};
 use super::push_lock::{low_half, wait_on, wake};
-use super::{check_stopped, require_at_most, word};
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
 use crate::driver_call::{in_service, stop};

@@ -1,4 +1,4 @@
-//! Spin locks in their further forms, levels, and fast mutexes. The forms that raise to DISPATCH_LEVEL are in the module above.
+//! Spin locks in every form, levels, and fast mutexes.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL};
 use wddm_ddi::types::KIRQL;
 
+use super::call::{check_stopped, thread_token, word};
 use super::dispatcher;
 use super::memory::{field, get, put};
-use super::{check_stopped, ke_release_spin_lock, thread_token, word};
 use crate::bugcheck::Bugcheck;
 use crate::calls;
 use crate::driver::Export;
@@ -39,6 +39,37 @@ pub(super) const EXPORTS: &[Export] = &[
     ("KeReleaseGuardedMutex", || ex_release_fast_mutex as *const () as usize),
     ("KeTryToAcquireGuardedMutex", || ex_try_to_acquire_fast_mutex as *const () as usize),
 ];
+
+with_call_site!(pub(super) fn ke_acquire_spin_lock_raise_to_dpc(_lock: *mut usize) -> KIRQL => acquire_spin_lock_raised);
+pub(super) extern "win64" fn acquire_spin_lock_raised(
+    lock: *mut usize,
+    _: usize,
+    _: usize,
+    site: *const CallSite,
+) -> KIRQL {
+    raise_and_acquire("KeAcquireSpinLockRaiseToDpc", lock, site)
+}
+
+pub(super) unsafe extern "win64" fn ke_release_spin_lock(lock: *mut usize, new_irql: KIRQL) {
+    let level = irql::current();
+    let at = lock.addr() as u64;
+    if level != DISPATCH_LEVEL {
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x32, u64::from(level), at, 0],
+            format!("spin lock released at IRQL {level} instead of DISPATCH_LEVEL"),
+        ));
+    }
+    if new_irql > DISPATCH_LEVEL {
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x31, u64::from(level), u64::from(new_irql), 0],
+            format!("spin lock released to IRQL {new_irql}, which is above DISPATCH_LEVEL"),
+        ));
+    }
+    release("KeReleaseSpinLock", lock);
+    irql::set(new_irql);
+}
 
 /// Parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION: a thread waits for itself. [debugger: 0xc4]
 const SELF_DEADLOCK: u64 = 0x1000;

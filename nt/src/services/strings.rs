@@ -7,8 +7,9 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::UNICODE_STRING;
 
+use super::blocks::{ex_allocate_pool2, ex_free_pool_with_tag};
+use super::call::{require_at_most, require_passive, text_of};
 use super::memory::{bytes, get, put, put_units, units};
-use super::{ex_allocate_pool2, ex_free_pool_with_tag, require_at_most, require_passive, text_of};
 use crate::driver::Export;
 
 pub(super) const EXPORTS: &[Export] = &[

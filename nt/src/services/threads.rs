@@ -11,9 +11,9 @@ use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_SUCCESS};
 use wddm_ddi::types::{HANDLE, LARGE_INTEGER};
 
+use super::call::{STOP_CHECK, caller, check_stopped, passive_caller, require_passive};
 use super::dispatcher::{self, NOTIFICATION_TIMER, SYNCHRONIZATION_TIMER, TIMER_WORDS, moment, require_kind};
 use super::memory::{field, get, put, put_if, try_get, try_put};
-use super::{STOP_CHECK, caller, check_stopped, passive_caller, require_passive};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::{Deferred, QueuedDpc, Routine, SetTimer, ThreadObject};
 use crate::driver::{Driver, Export};

@@ -5,9 +5,9 @@ use std::ffi::c_void;
 use wddm_ddi::nt::APC_LEVEL;
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH, STATUS_SUCCESS};
 
+use super::call::{irql_too_high, require_passive};
 use super::memory::{field, get, put};
 use super::misc::{processors, rtl_get_version};
-use super::{irql_too_high, require_passive};
 use crate::driver::Export;
 use crate::driver_call::stop;
 use crate::irql;

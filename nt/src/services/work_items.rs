@@ -6,9 +6,9 @@ use std::ffi::c_void;
 
 use wddm_ddi::nt::{DISPATCH_LEVEL, POOL_FLAG_NON_PAGED};
 
+use super::call::{caller, require_at_most};
 use super::memory::{get, put};
 use super::threads::{pointer, spawn};
-use super::{caller, require_at_most};
 use crate::bugcheck::Bugcheck;
 use crate::deferred::{Routine, ThreadObject};
 use crate::driver::Export;
