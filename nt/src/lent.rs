@@ -37,6 +37,57 @@ impl Mapping {
     fn behind(&self) -> usize {
         self.base + self.mapped - PAGE
     }
+
+    /// New addresses, none of which can be accessed. `None` where the host has none.
+    fn new(mapped: usize) -> Option<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_NONE, flags, -1, 0) };
+        (base != libc::MAP_FAILED).then(|| Self { base: base.expose_provenance(), mapped, len: 0 })
+    }
+
+    /// The addresses of what was lent longest ago, once as many ends are kept as there should be: most is of one page, and each call of the host
+    /// stops all threads of the process for a moment.
+    fn ended_before(mapped: usize) -> Option<Self> {
+        let mut all = ENDED.lock();
+        if all.len() < ENDED_MAX {
+            return None;
+        }
+        let oldest = all.iter().position(|ended| ended.mapped == mapped)?;
+        all.remove(oldest)
+    }
+
+    /// Everything but the page behind can be accessed, and is zero. `false` if the host refuses.
+    fn open(&self) -> bool {
+        let pages = self.mapped - PAGE;
+        // SAFETY: the pages are part of the mapping, which is this one's own.
+        if unsafe { libc::mprotect(self.base(), pages, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            return false;
+        }
+        if self.keeps_memory() {
+            // SAFETY: the pages can be written, and are this one's own.
+            unsafe { self.base().cast::<u8>().write_bytes(0, pages) };
+        }
+        true
+    }
+
+    /// Nothing can be accessed any more. `false` if the host refuses.
+    fn close(&self) -> bool {
+        // SAFETY: the mapping is this one's own, and nobody uses it any more.
+        if unsafe { libc::mprotect(self.base(), self.mapped, libc::PROT_NONE) } != 0 {
+            return false;
+        }
+        if !self.keeps_memory() {
+            // SAFETY: the mapping is this one's own, and what it held is of no use any more.
+            unsafe { libc::madvise(self.base(), self.mapped, libc::MADV_DONTNEED) };
+        }
+        true
+    }
+
+    /// True for one page, which is kept for what is lent next. Of more a program may have chosen how much that is, so that the addresses alone are kept.
+    fn keeps_memory(&self) -> bool {
+        self.mapped <= 2 * PAGE
+    }
 }
 
 impl Drop for Mapping {
@@ -92,15 +143,9 @@ impl LentPages {
         let used = len.checked_next_multiple_of(ALIGN)?;
         let pages = used.checked_next_multiple_of(PAGE)?;
         let mapped = pages.checked_add(PAGE)?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_NONE, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return None;
-        }
-        let mapping = Mapping { base: base.expose_provenance(), mapped, len };
-        // SAFETY: the pages are part of the mapping, which is this one's own.
-        if unsafe { libc::mprotect(base, pages, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+        let mut mapping = Mapping::ended_before(mapped).or_else(|| Mapping::new(mapped))?;
+        mapping.len = len;
+        if !mapping.open() {
             return None;
         }
         BEHIND.lock().insert(mapping.behind(), len);
@@ -117,13 +162,9 @@ impl Drop for LentPages {
     fn drop(&mut self) {
         let Some(mapping) = self.mapping.take() else { return };
         BEHIND.lock().remove(&mapping.behind());
-        // SAFETY: the mapping is this one's own, and nobody uses it any more.
-        if unsafe { libc::mprotect(mapping.base(), mapping.mapped, libc::PROT_NONE) } != 0 {
+        if !mapping.close() {
             return;
         }
-        // The addresses are kept, and not the memory, of which a program may have chosen how much that is.
-        // SAFETY: the mapping is this one's own, and what it held is of no use any more.
-        unsafe { libc::madvise(mapping.base(), mapping.mapped, libc::MADV_DONTNEED) };
         let oldest = {
             let mut all = ENDED.lock();
             all.push_back(mapping);
@@ -152,11 +193,15 @@ mod tests {
     fn what_is_lent_ends_at_a_page_that_cannot_be_accessed_and_is_known_when_it_is_lent_no_more() {
         assert!(LentPages::new(0).is_none());
         guard();
-        for len in [1, 8, 4095, 4096, 5000] {
+        // More than are kept, so that addresses are used again.
+        let lengths = [1, 8, 4095, 4096, 5000].into_iter().cycle().take(2 * ENDED_MAX);
+        for len in lengths {
             let lent = LentPages::new(len).unwrap();
             let start = lent.start();
             let end = start.addr() + len.next_multiple_of(ALIGN);
             assert!(start.addr().is_multiple_of(ALIGN) && end.is_multiple_of(PAGE), "{len}");
+            // SAFETY: the memory is lent.
+            assert!(unsafe { std::slice::from_raw_parts(start, len) }.iter().all(|byte| *byte == 0), "{len}");
             // SAFETY: the memory is lent.
             unsafe { start.write_bytes(7, len) };
             assert!(crate::fault::guarded::probe(std::ptr::with_exposed_provenance::<u8>(end), 1).is_err(), "{len}");
