@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use testbed::exit::{EXIT_INPUT, EXIT_OK};
+use testbed::exit::EXIT_OK;
 
 use crate::control::{self, Answer, Connection, ControlError, FaultState, Look, PowerState, Question, WAITED_TITLES};
 use crate::print::print;
@@ -46,16 +46,13 @@ pub struct Options {
 
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
-    let asked = control::machine_path(options.machine.clone()).and_then(|machine| {
-        let question = question(&options.order);
-        ask(&machine, &question).map_err(|error| error.to_string())
-    });
-    match asked {
+    let asked = control::machine_path(options.machine.clone()).map_err(ControlError::Refused);
+    match asked.and_then(|machine| ask(&machine, &question(&options.order))) {
         Ok(answer) if options.json => print(&serde_json::to_string_pretty(&answer).unwrap_or_default()),
         Ok(answer) => print(&text(&answer)),
         Err(error) => {
             testbed::complain!("campanile ctl: {error}");
-            return EXIT_INPUT;
+            return error.exit_code();
         }
     }
     EXIT_OK

@@ -93,7 +93,7 @@ impl Served {
     }
 }
 
-/// Whether an eventfd has counted within `seconds`, and takes the count.
+/// True if an eventfd has counted within `seconds`, and takes the count.
 fn counted(fd: &OwnedFd, seconds: i64) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)];
     poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() == 1

@@ -30,7 +30,7 @@ impl World {
         Self { system, process }
     }
 
-    /// Whether the system knows of a thread that waits for a fence, within a time that is long enough.
+    /// True if the system knows of a thread that waits for a fence, within a time that is long enough.
     fn sees_a_waiter(&self) -> bool {
         let limit = Instant::now() + Duration::from_secs(20);
         let waits = || self.system.machine().inspect(self.system.luid()).unwrap().to_string().contains("1 waiters");

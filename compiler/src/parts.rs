@@ -50,7 +50,7 @@ struct Normal {
     sign: Src,
     significand: Src,
     field: Src,
-    /// Whether it is zero, an infinity or a NaN, for which the other parts mean nothing.
+    /// True if it is zero, an infinity or a NaN, for which the other parts mean nothing.
     special: Src,
 }
 

@@ -113,7 +113,7 @@ impl CaseInfo {
         }
     }
 
-    /// Whether name, area or page contains `wanted`, which is in lower case.
+    /// True if name, area or page contains `wanted`, which is in lower case.
     pub fn matches(&self, wanted: &str) -> bool {
         self.about().matches(wanted)
     }

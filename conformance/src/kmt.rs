@@ -213,7 +213,7 @@ impl Word {
         word.store(value, Ordering::Release);
     }
 
-    /// Whether the kernel, acting for this process, may write the word: finds out without a fault.
+    /// True if the kernel, acting for this process, may write the word: finds out without a fault.
     ///
     /// # Errors
     /// The system does not say.
@@ -270,7 +270,7 @@ mod protection {
     }
 
     impl Region {
-        /// Whether it is committed and one of PAGE_READWRITE, PAGE_WRITECOPY and the executable kinds of them.
+        /// True if it is committed and one of PAGE_READWRITE, PAGE_WRITECOPY and the executable kinds of them.
         pub(super) fn is_writable(&self) -> bool {
             const COMMITTED: u32 = 0x1000;
             const WRITABLE: u32 = 0x04 | 0x08 | 0x40 | 0x80;

@@ -44,7 +44,7 @@ fn is_without_needs(needs: &Needs) -> bool {
 }
 
 impl About {
-    /// Whether name, area or page contains `wanted`, which is in lower case.
+    /// True if name, area or page contains `wanted`, which is in lower case.
     pub fn matches(&self, wanted: &str) -> bool {
         [self.name, self.area, self.page].iter().any(|text| text.to_lowercase().contains(wanted))
     }

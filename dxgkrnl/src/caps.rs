@@ -156,7 +156,7 @@ impl AdapterCaps {
             && !(draws && graphics.0 > Graphics::D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY.0)
     }
 
-    /// Whether an affinity names engines that there are, or none.
+    /// True if an affinity names engines that there are, or none.
     pub(crate) fn has_engines(&self, affinity: u32) -> bool {
         affinity.checked_shr(self.engines).unwrap_or(0) == 0
     }

@@ -1,6 +1,9 @@
 //! Handle tables: slot and generation in one word, so that a stale handle is refused instead of followed.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use nt::lock::{Innermost, Mutex, lock};
 
 /// Bits of the slot number in a handle; the generation lies above them.
 const SLOT_BITS: u32 = 20;
@@ -12,6 +15,36 @@ const OBJECTS_MAX: usize = 1 << 16;
 const GENERATIONS: u16 = 1 << (32 - SLOT_BITS);
 /// Parts into which the generations are divided for [`HandleTable::of_part`].
 const PARTS: u64 = 16;
+
+/// The parts of the generations that tables have at the moment, a bit for each.
+#[derive(Default)]
+pub(crate) struct Parts(Mutex<u16, Innermost>);
+
+/// A part that no other table has as long as this lives, if at most [`PARTS`] tables live at a time.
+pub(crate) struct Part {
+    number: u32,
+    parts: Arc<Parts>,
+}
+
+impl Part {
+    /// The first one that is free. Tables beyond [`PARTS`] share the last one.
+    pub(crate) fn of(parts: &Arc<Parts>) -> Self {
+        let mut taken = lock(&parts.0);
+        let number = taken.trailing_ones().min(PARTS as u32 - 1);
+        *taken |= 1 << number;
+        Self { number, parts: Arc::clone(parts) }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        u64::from(self.number)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        *lock(&self.parts.0) &= !(1 << self.number);
+    }
+}
 
 struct Slot<T> {
     generation: u16,
@@ -187,6 +220,15 @@ mod tests {
         let other = table.insert(3, 0).unwrap();
         assert_eq!(table.newest_first(|_, owner| owner == device), [second, first]);
         assert_eq!(table.newest_first(|_, _| true), [other, second, first, device]);
+    }
+
+    #[test]
+    fn a_part_belongs_to_one_table_and_is_free_when_that_is_gone() {
+        let parts = Arc::new(Parts::default());
+        let mut all: Vec<Part> = (0..PARTS).map(|_| Part::of(&parts)).collect();
+        assert!((0..PARTS).eq(all.iter().map(Part::number)));
+        drop(all.remove(3));
+        assert_eq!(Part::of(&parts).number(), 3);
     }
 
     #[test]

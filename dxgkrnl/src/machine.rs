@@ -132,7 +132,7 @@ impl Device {
         self.stack.take().into_iter().for_each(DeviceStack::remove);
     }
 
-    /// Whether plug and play would give the device to the same driver as `other`, and nobody has it yet.
+    /// True if plug and play would give the device to the same driver as `other`, and nobody has it yet.
     fn is_like(&self, other: &Function) -> bool {
         let same = |function: &Arc<Function>| (function.vendor, function.device) == (other.vendor, other.device);
         self.started.is_none() && self.stack.is_none() && self.function.as_ref().is_ok_and(same)

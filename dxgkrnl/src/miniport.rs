@@ -16,6 +16,7 @@ use wddm_ddi::types::*;
 
 use crate::ddi_buffer::Lent;
 use crate::ddi_calls::{Ddi, DdiCalls};
+use crate::handles::{Part, Parts};
 use crate::kmd_handle::KmdHandle;
 use crate::lifetimes::Lifetimes;
 use crate::refusal::DriverAnswer;
@@ -97,6 +98,8 @@ pub(crate) struct Miniport {
     events: Events,
     lifetimes: Lifetimes,
     rescues: Arc<Rescues>,
+    /// Kernel handles of allocations and resources: each adapter's are of a part of its own.
+    handle_parts: Arc<Parts>,
 }
 
 impl Miniport {
@@ -118,7 +121,13 @@ impl Miniport {
             events: Events::default(),
             lifetimes: Lifetimes::default(),
             rescues,
+            handle_parts: Arc::default(),
         }
+    }
+
+    /// A part of the kernel handles that no other adapter of the driver has: DxgkCbGetHandleData names no adapter. [d3dkmddi: DXGKARGCB_GETHANDLEDATA]
+    pub(crate) fn part_of_handles(&self) -> Part {
+        Part::of(&self.handle_parts)
     }
 
     pub(crate) fn table(&self) -> &DRIVER_INITIALIZATION_DATA {

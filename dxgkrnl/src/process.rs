@@ -458,7 +458,7 @@ impl Process {
         lock(&self.handles).newest_first(|_, owner| owner == device && device != 0)
     }
 
-    /// Whether the process has used an adapter before, and the driver knows it.
+    /// True if the process has used an adapter before, and the driver knows it.
     pub(crate) fn is_on(&self, adapter: &Arc<Adapter>) -> bool {
         lock(&self.adapters).iter().any(|known| Arc::ptr_eq(&known.adapter, adapter.render()))
     }

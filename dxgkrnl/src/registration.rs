@@ -226,7 +226,7 @@ const RETIRED: [&str; 12] = [
     "DxgkDdiSetPowerPState",
 ];
 
-/// Whether the slot with this name is filled; false for unknown names.
+/// True if the slot with this name is filled; false for unknown names.
 pub(crate) fn is_filled(table: &DRIVER_INITIALIZATION_DATA, name: &str) -> bool {
     SLOT_NAMES.iter().position(|slot| *slot == name).is_some_and(|index| slot_at(table, index))
 }

@@ -106,7 +106,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Whether the calling thread uses an object, so that its destruction waits for the thread.
+/// True if the calling thread uses an object, so that its destruction waits for the thread.
 pub(crate) fn is_inside() -> bool {
     INSIDE.with_borrow(|inside| !inside.is_empty())
 }
@@ -116,7 +116,7 @@ pub(crate) trait Destroyed {
     /// Counts the threads that use the object, and refuses new ones once it is being destroyed.
     fn rundown(&self) -> &Rundown;
 
-    /// Whether it ended with its device or adapter, while its handle is still there.
+    /// True if it ended with its device or adapter, while its handle is still there.
     fn is_of_lost_device(&self) -> bool;
 }
 

@@ -175,7 +175,7 @@ pub struct TdrReport {
     pub reason: TdrReason,
     /// Recovery that was performed.
     pub outcome: TdrOutcome,
-    /// Whether the driver said that the engine makes progress, where it was asked. [d3dkmddi: DXGK_ENGINESTATUS]
+    /// True if the driver said that the engine makes progress, where it was asked. [d3dkmddi: DXGK_ENGINESTATUS]
     pub responsive: Option<bool>,
     /// Code of the live dump that Windows writes: 0x141 for an engine, 0x117 for the adapter.
     pub live_dump: Option<u32>,

@@ -113,7 +113,7 @@ display! {
     }
 }
 
-/// Whether somebody owns a display alone: nobody does. [d3dkmthk: D3DKMTCheckExclusiveOwnership]
+/// True if somebody owns a display alone: nobody does. [d3dkmthk: D3DKMTCheckExclusiveOwnership]
 #[allow(non_snake_case)]
 #[unsafe(no_mangle)]
 pub extern "C" fn D3DKMTCheckExclusiveOwnership() -> u8 {

@@ -18,8 +18,10 @@ static WANTED: AtomicBool = AtomicBool::new(false);
 static BEHIND: Mutex<BTreeMap<usize, usize>, Innermost> = Mutex::new(BTreeMap::new());
 /// What was lent last and is no more, none of which can be accessed: the newest at the end.
 static ENDED: Mutex<VecDeque<Mapping>, Innermost> = Mutex::new(VecDeque::new());
-/// As many of these are kept.
-const ENDED_MAX: usize = 256;
+/// As many of these are kept at least: the newest.
+const ENDED_MIN: usize = 256;
+/// As many are kept at most; those that are more than enough are lent again.
+const ENDED_MAX: usize = ENDED_MIN + 64;
 
 /// Pages for `len` bytes, and behind them one that cannot be accessed.
 struct Mapping {
@@ -46,15 +48,12 @@ impl Mapping {
         (base != libc::MAP_FAILED).then(|| Self { base: base.expose_provenance(), mapped, len: 0 })
     }
 
-    /// The addresses of what was lent longest ago, once as many ends are kept as there should be: most is of one page, and each call of the host
-    /// stops all threads of the process for a moment.
+    /// What was lent longest ago, if more has ended since then than is kept, and if it is as long. Most of it is one page; mapping and unmapping
+    /// addresses takes a host longer than changing who may access them.
     fn ended_before(mapped: usize) -> Option<Self> {
         let mut all = ENDED.lock();
-        if all.len() < ENDED_MAX {
-            return None;
-        }
-        let oldest = all.iter().position(|ended| ended.mapped == mapped)?;
-        all.remove(oldest)
+        let is_spare = all.len() > ENDED_MIN && all.front().is_some_and(|oldest| oldest.mapped == mapped);
+        if is_spare { all.pop_front() } else { None }
     }
 
     /// Everything but the page behind can be accessed, and is zero. `false` if the host refuses.
@@ -71,17 +70,14 @@ impl Mapping {
         true
     }
 
-    /// Nothing can be accessed any more. `false` if the host refuses.
+    /// Nothing can be accessed any more, and what is kept of the contents is made zero when it is opened. `false` if the host refuses.
     fn close(&self) -> bool {
         // SAFETY: the mapping is this one's own, and nobody uses it any more.
         if unsafe { libc::mprotect(self.base(), self.mapped, libc::PROT_NONE) } != 0 {
             return false;
         }
-        if !self.keeps_memory() {
-            // SAFETY: the mapping is this one's own, and what it held is of no use any more.
-            unsafe { libc::madvise(self.base(), self.mapped, libc::MADV_DONTNEED) };
-        }
-        true
+        // SAFETY: the mapping is this one's own, and what it held is of no use any more.
+        self.keeps_memory() || unsafe { libc::madvise(self.base(), self.mapped, libc::MADV_DONTNEED) } == 0
     }
 
     /// True for one page, which is kept for what is lent next. Of more a program may have chosen how much that is, so that the addresses alone are kept.
@@ -193,12 +189,17 @@ mod tests {
     fn what_is_lent_ends_at_a_page_that_cannot_be_accessed_and_is_known_when_it_is_lent_no_more() {
         assert!(LentPages::new(0).is_none());
         guard();
-        // More than are kept, so that addresses are used again.
+        // More than are kept, so that addresses are used again, at the earliest when as many have ended as are kept.
         let lengths = [1, 8, 4095, 4096, 5000].into_iter().cycle().take(2 * ENDED_MAX);
-        for len in lengths {
+        let (mut last, mut again) = (BTreeMap::new(), 0);
+        for (number, len) in lengths.enumerate() {
             let lent = LentPages::new(len).unwrap();
             let start = lent.start();
             let end = start.addr() + len.next_multiple_of(ALIGN);
+            if let Some(before) = last.insert(end, number) {
+                assert!(number - before > ENDED_MIN, "number {number} is where number {before} was");
+                again += 1;
+            }
             assert!(start.addr().is_multiple_of(ALIGN) && end.is_multiple_of(PAGE), "{len}");
             // SAFETY: the memory is lent.
             assert!(unsafe { std::slice::from_raw_parts(start, len) }.iter().all(|byte| *byte == 0), "{len}");
@@ -214,5 +215,6 @@ mod tests {
                 assert!(crate::fault::guarded::probe(byte, 1).is_err(), "{len}");
             }
         }
+        assert!(again > 0, "no address was used again");
     }
 }

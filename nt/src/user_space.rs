@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -457,6 +457,16 @@ impl UserSpace for ThisProcess {
         act_for(caller, || unsafe { function(argument.as_mut_ptr()) });
         true
     }
+}
+
+/// True if a descriptor is of an event of the host (eventfd), which the host closes at once, and into which nobody can be kept writing.
+///
+/// # Errors
+/// The host does not tell.
+pub fn is_event(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+    let kind = fs::read_link(format!("/proc/thread-self/fd/{}", descriptor.as_raw_fd()))?;
+    // A file may have such a name in a folder.
+    Ok(kind.as_os_str() == "anon_inode:[eventfd]")
 }
 
 /// As [`UserSpace::show`] of this process, for a file of which only the descriptor is known.

@@ -131,6 +131,18 @@ impl Channel {
     /// # Errors
     /// The connection is closed, or has taken nothing for as long as the socket allows.
     pub fn send(&self, words: &Words, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.send_with(words, descriptor, SendFlags::NOSIGNAL)
+    }
+
+    /// As [`Channel::send`], without waiting for space in the connection.
+    ///
+    /// # Errors
+    /// As there; EAGAIN if there is no space.
+    pub fn try_send(&self, words: &Words) -> io::Result<()> {
+        self.send_with(words, None, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    }
+
+    fn send_with(&self, words: &Words, descriptor: Option<BorrowedFd<'_>>, flags: SendFlags) -> io::Result<()> {
         let mut bytes = [0; BYTES];
         let (chunks, _) = bytes.as_chunks_mut();
         chunks.iter_mut().zip(words).for_each(|(to, from)| *to = from.to_le_bytes());
@@ -141,7 +153,7 @@ impl Channel {
             ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
         }
         loop {
-            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, flags) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

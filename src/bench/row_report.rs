@@ -143,7 +143,7 @@ pub struct OurReport {
 pub struct PeerReport {
     /// Description of the peer, such as `futex wake`.
     pub name: &'static str,
-    /// Whether the host has it; if not, its figures are 0.
+    /// True if the host has it; if not, its figures are 0.
     pub present: bool,
     /// Median over rounds of the 10th percentile.
     pub p10: f64,
@@ -162,7 +162,7 @@ pub struct AimReport {
     pub aim: &'static str,
     /// Ours over the peer's; `None` without the peer.
     pub ratio: Option<Ratio>,
-    /// Whether the ratio meets it; `None` without the peer, which leaves nothing to judge.
+    /// True if the ratio meets it; `None` without the peer, which leaves nothing to judge.
     pub met: Option<bool>,
 }
 

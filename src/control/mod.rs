@@ -21,6 +21,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use testbed::exit::{EXIT_INPUT, EXIT_MACHINE};
+
 /// Longest time that an answer is waited for, beside that of a trace.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Longest line of an answer, in bytes.
@@ -65,8 +67,10 @@ pub fn counts(machine: &Path) -> Result<Counts, String> {
 /// The reason why a machine did not answer.
 #[derive(Debug)]
 pub enum ControlError {
-    /// Nobody is at the path, or the connection broke.
+    /// Nobody serves at the path.
     Connection(PathBuf, io::Error),
+    /// The machine was there, and has gone since, or answers no more.
+    Lost(PathBuf, io::Error),
     /// The machine says why not.
     Refused(String),
 }
@@ -74,9 +78,10 @@ pub enum ControlError {
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connection(path, error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Self::Lost(path, error) if error.kind() == io::ErrorKind::WouldBlock => {
                 write!(f, "{}: the machine does not answer; it may be stopped, see `ps`", path.display())
             }
+            Self::Lost(path, error) => write!(f, "{}: the machine has gone meanwhile: {error}", path.display()),
             Self::Connection(path, error) => write!(
                 f,
                 "{}: {error}; start a machine there with `campanile machine --socket {}`",
@@ -89,6 +94,16 @@ impl fmt::Display for ControlError {
 }
 
 impl std::error::Error for ControlError {}
+
+impl ControlError {
+    /// The exit code of a command that ends by this.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Connection(..) | Self::Refused(_) => EXIT_INPUT,
+            Self::Lost(..) => EXIT_MACHINE,
+        }
+    }
+}
 
 /// A connection to a machine.
 pub struct Connection {
@@ -120,7 +135,7 @@ impl Connection {
         match self.exchange(question, limit) {
             Ok(Answer::Refused(why)) => Err(ControlError::Refused(why)),
             Ok(answer) => Ok(answer),
-            Err(error) => Err(ControlError::Connection(self.machine.clone(), error)),
+            Err(error) => Err(ControlError::Lost(self.machine.clone(), error)),
         }
     }
 
@@ -148,8 +163,8 @@ impl Connection {
         let read = (&mut self.stream).take(bytes).read_to_end(&mut trace);
         match read {
             Ok(read) if read as u64 == bytes => Ok(trace),
-            Ok(_) => Err(ControlError::Connection(self.machine.clone(), io::ErrorKind::UnexpectedEof.into())),
-            Err(error) => Err(ControlError::Connection(self.machine.clone(), error)),
+            Ok(_) => Err(ControlError::Lost(self.machine.clone(), io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(ControlError::Lost(self.machine.clone(), error)),
         }
     }
 }

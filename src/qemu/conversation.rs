@@ -217,7 +217,7 @@ impl Guest<'_> {
         self.until(|event| matches!(event, Event::Slot { .. }).then_some(()))
     }
 
-    /// Whether the server of a GPU has one, which it has as long as QEMU has it plugged in.
+    /// True if the server of a GPU has one, which it has as long as QEMU has it plugged in.
     pub(super) fn is_plugged_in(&self, gpu: usize) -> bool {
         self.held(gpu).is_ok()
     }

@@ -155,7 +155,7 @@ pub(super) fn checks(lspci: Result<PathBuf, String>, found: &Found, expected: &E
     ]
 }
 
-/// Whether each changed register is another line, and in the end the same function is shown as before.
+/// True if each changed register is another line, and in the end the same function is shown as before.
 fn notices(lspci: &Path, found: &Found, said: &str) -> Result<(), String> {
     for (at, bits) in NOTICED {
         let place = 2 * usize::from(at);

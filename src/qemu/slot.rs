@@ -75,7 +75,7 @@ impl Slot {
         self.set_control(control)
     }
 
-    /// Whether Linux has switched the slot off, with which it ends a removal. QEMU would take away what is plugged in before.
+    /// True if Linux has switched the slot off, with which it ends a removal. QEMU would take away what is plugged in before.
     ///
     /// # Errors
     /// Configuration space of the port cannot be read.

@@ -43,7 +43,7 @@ fn found_format(start: &[u8]) -> &'static str {
     }
 }
 
-/// Whether a disk can be what its name says, and a disc what it has to be. A disk of one format that is written as another is destroyed.
+/// True if a disk can be what its name says, and a disc what it has to be. A disk of one format that is written as another is destroyed.
 ///
 /// # Errors
 /// Says which file is not what it should be, and what to do.

@@ -7,7 +7,7 @@ mod thin;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::control::{self, Connection};
+use crate::control::{self, Connection, ControlError};
 use crate::print::print;
 use crate::table::grouped;
 use crate::trace::{Trace, perfetto, synthetic};
@@ -47,7 +47,25 @@ const TRACE_MAX: usize = 1 << 30;
 /// Most events made up at once.
 const SYNTHETIC_MAX: usize = 20_000_000;
 
-fn load(source: &Source) -> Result<(Trace, String), String> {
+/// The reason why there is no trace, and the exit code for it.
+struct NoTrace {
+    why: String,
+    exit_code: u8,
+}
+
+impl From<String> for NoTrace {
+    fn from(why: String) -> Self {
+        Self { why, exit_code: EXIT_INPUT }
+    }
+}
+
+impl From<ControlError> for NoTrace {
+    fn from(error: ControlError) -> Self {
+        Self { why: error.to_string(), exit_code: error.exit_code() }
+    }
+}
+
+fn load(source: &Source) -> Result<(Trace, String), NoTrace> {
     match source {
         Source::File(path) => {
             let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
@@ -59,11 +77,13 @@ fn load(source: &Source) -> Result<(Trace, String), String> {
         Source::Live { machine, seconds } => {
             let machine = control::machine_path(machine.clone())?;
             let recorded = Connection::open(&machine).and_then(|mut connection| connection.record(*seconds));
-            let trace = perfetto::read(&recorded.map_err(|error| error.to_string())?);
+            let trace = perfetto::read(&recorded?);
             let name = format!("the last {seconds} s of {}", machine.display());
             Ok((trace.map_err(|error| format!("{}: {error}", machine.display()))?, name))
         }
-        Source::Synthetic(count) if *count > SYNTHETIC_MAX => Err(format!("at most {SYNTHETIC_MAX} synthetic events")),
+        Source::Synthetic(count) if *count > SYNTHETIC_MAX => {
+            Err(format!("at most {SYNTHETIC_MAX} synthetic events").into())
+        }
         Source::Synthetic(count) => Ok((synthetic(*count), format!("{} synthetic events", grouped(*count as u64)))),
     }
 }
@@ -72,9 +92,9 @@ fn load(source: &Source) -> Result<(Trace, String), String> {
 pub fn command(options: &Options) -> u8 {
     let (trace, name) = match load(&options.source) {
         Ok(loaded) => loaded,
-        Err(error) => {
-            testbed::complain!("campanile: {error}");
-            return EXIT_INPUT;
+        Err(NoTrace { why, exit_code }) => {
+            testbed::complain!("campanile: {why}");
+            return exit_code;
         }
     };
     let page = render(&trace, &name);

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::exit::EXIT_OK;
 
 use crate::control::{self, Answer, Connection, ControlError, Look, Question};
 use crate::print::print;
@@ -36,8 +36,8 @@ impl Source {
     fn next(&mut self) -> Result<Shown, ControlError> {
         let answer = match self.connection.ask(&Question::Look) {
             // The machine has given the place to somebody else, or there is another one. One that does not answer is not asked again.
-            Err(ControlError::Connection(machine, error)) if error.kind() != io::ErrorKind::WouldBlock => {
-                self.connection = Connection::open(&machine)?;
+            Err(ControlError::Lost(machine, error)) if error.kind() != io::ErrorKind::WouldBlock => {
+                self.connection = Connection::open(&machine).map_err(|_| ControlError::Lost(machine, error))?;
                 self.earlier = None;
                 self.connection.ask(&Question::Look)?
             }
@@ -55,12 +55,13 @@ impl Source {
 /// Runs the command and returns the exit code.
 pub fn command(options: &Options) -> u8 {
     let opened = control::machine_path(options.machine.clone())
-        .and_then(|machine| Connection::open(&machine).map_err(|error| error.to_string()));
+        .map_err(ControlError::Refused)
+        .and_then(|machine| Connection::open(&machine));
     let mut source = match opened {
         Ok(connection) => Source { connection, earlier: None },
         Err(error) => {
             testbed::complain!("campanile top: {error}");
-            return EXIT_INPUT;
+            return error.exit_code();
         }
     };
     let outcome = if options.json {
@@ -74,7 +75,7 @@ pub fn command(options: &Options) -> u8 {
         Ok(()) => EXIT_OK,
         Err(error) => {
             testbed::complain!("campanile top: {error}");
-            EXIT_MACHINE
+            error.exit_code()
         }
     }
 }

@@ -22,6 +22,8 @@ use super::{
 const LOG_ENTRIES: u32 = 1 << 14;
 /// Events of the driver that are kept between two looks.
 const EVENTS: u32 = 1 << 17;
+/// Entries of logs and events of the driver in each of the two parts that a window keeps: a busy machine writes millions in a second.
+const PART_MAX: usize = 2_000_000;
 /// Time between two fetches of the fence logs and the driver's events.
 const PERIOD: Duration = Duration::from_millis(5);
 /// Process number of the system, as on Windows.
@@ -34,6 +36,8 @@ struct Found {
     events: Vec<TraceEvent>,
     /// Driver events given up, each with the number of events that were fetched before.
     lost: Vec<(usize, u64)>,
+    /// Entries of the logs, and events.
+    count: usize,
     /// Queues of which there is a log with a handle.
     known: HashSet<u64>,
     /// Names that programs have given their objects, as they are at the end.
@@ -53,22 +57,27 @@ impl Window {
         Self { length, began: Instant::now(), earlier: Found::default() }
     }
 
-    /// Begins a new part when the one under way is as long as the window, and gives up the one before.
+    /// Begins a new part when the one under way is as long as the window, or has as much as is kept, and gives up the one before. What is given up before
+    /// its time is told as lost.
     fn turn(&mut self, found: &mut Found) {
-        if self.began.elapsed() >= self.length {
+        let is_full = found.count >= PART_MAX;
+        if is_full || self.began.elapsed() >= self.length {
             self.began = Instant::now();
             // Queues that are still there tell their handles once more.
-            self.earlier = std::mem::take(found);
+            let given_up = std::mem::replace(&mut self.earlier, std::mem::take(found)).count;
+            if is_full && given_up > 0 {
+                self.earlier.lost.insert(0, (0, given_up as u64));
+            }
         }
     }
 
     /// Everything that is kept.
     fn whole(self, later: Found) -> Found {
-        let Found { mut logs, mut events, mut lost, known, .. } = self.earlier;
+        let Found { mut logs, mut events, mut lost, count, known, .. } = self.earlier;
         lost.extend(later.lost.into_iter().map(|(before, count)| (before + events.len(), count)));
         logs.extend(later.logs);
         events.extend(later.events);
-        Found { logs, events, lost, known, names: later.names }
+        Found { logs, events, lost, count: count + later.count, known, names: later.names }
     }
 }
 
@@ -101,12 +110,14 @@ impl Found {
             // A queue that is being made has no handle yet.
             let first = log.handle != 0 && self.known.insert(log.queue);
             if first || is_news(&log.waits) || is_news(&log.signals) {
+                self.count += log.waits.entries.len() + log.signals.entries.len();
                 self.logs.push(log);
             }
         }
         if log.lost != 0 {
             self.lost.push((self.events.len(), log.lost));
         }
+        self.count += log.events.len();
         self.events.extend(log.events);
     }
 }
@@ -532,6 +543,22 @@ mod tests {
         let nodes = whole.events.iter().map(|event| event.kind);
         assert!(nodes.eq([TraceKind::EngineReset { node: 2 }, TraceKind::EngineReset { node: 3 }]));
         assert_eq!(whole.lost, [(1, 20), (2, 30)]);
+    }
+
+    #[test]
+    fn a_part_that_is_full_ends_before_its_time_and_what_it_takes_the_place_of_is_told_as_lost() {
+        let mut window = Window::new(Duration::from_secs(1000));
+        let full = |number| {
+            let event = event(TraceKind::EngineReset { node: number });
+            Found { events: vec![event], count: PART_MAX, ..Found::default() }
+        };
+        for (number, lost) in [(1, vec![]), (2, vec![(0, PART_MAX as u64)])] {
+            window.turn(&mut full(number));
+            assert_eq!((window.earlier.events.len(), &window.earlier.lost), (1, &lost), "part {number}");
+        }
+        let mut under_way = Found { count: PART_MAX - 1, ..Found::default() };
+        window.turn(&mut under_way);
+        assert_eq!((under_way.count, window.earlier.count), (PART_MAX - 1, PART_MAX), "it is neither full nor over");
     }
 
     #[test]

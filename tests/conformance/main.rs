@@ -22,7 +22,7 @@ fn cases() -> HashSet<&'static str> {
     campanile_conformance::registry::cases().map(CaseInfo::short_name).collect()
 }
 
-/// Whether there is a test of the name `file::function`.
+/// True if there is a test of the name `file::function`.
 fn exists(test: &str) -> bool {
     let Some((file, function)) = test.split_once("::") else { return false };
     let text = std::fs::read_to_string(root().join(file)).unwrap_or_default();

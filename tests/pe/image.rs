@@ -294,7 +294,7 @@ fn relocation_faults(file: &PeFile64<'_>) -> Vec<String> {
     faults
 }
 
-/// Whether the image names `pdb` as its own, without a path, which would only fit the machine that built it.
+/// True if the image names `pdb` as its own, without a path, which would only fit the machine that built it.
 fn pdb_faults(image: &Image, file: &PeFile64<'_>, pdb: &[u8]) -> Vec<String> {
     let Some(info) = file.pdb_info().unwrap() else { return vec!["no PDB".to_owned()] };
     let mut symbols = pdb2::PDB::open(std::io::Cursor::new(pdb)).unwrap();

@@ -155,7 +155,7 @@ impl Client {
         })
     }
 
-    /// Whether the server is gone. It never comes back.
+    /// True if the server is gone. It never comes back.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }

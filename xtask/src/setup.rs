@@ -422,7 +422,7 @@ fn has_libclang() -> bool {
     llvm.iter().chain(&folders).any(|folder| holds_libclang(folder))
 }
 
-/// Whether a folder has libclang under one of the names that bindgen looks for. `libclang-cpp` is another library.
+/// True if a folder has libclang under one of the names that bindgen looks for. `libclang-cpp` is another library.
 fn holds_libclang(folder: &Path) -> bool {
     holds(folder, |name| {
         let versioned = name.starts_with("libclang-") && name.contains(".so") && !name.starts_with("libclang-cpp");

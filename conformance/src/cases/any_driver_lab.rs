@@ -248,7 +248,7 @@ impl Lab {
 pub fn holds(view: &View, offset: u64, size: u64, pattern: u32, what: &str) -> Result<(), Failure> {
     let bytes = view.read(offset, size);
     let words = bytes.as_chunks::<4>().0;
-    // Megabytes are compared at once: they repeat their first word.
+    // A buffer that is equal to itself moved by one word repeats its first word, and comparing slices is quick.
     let repeats = bytes.len() >= 4 && bytes[4..] == bytes[..bytes.len() - 4];
     if repeats && words[0] == pattern.to_le_bytes() {
         return Ok(());

@@ -110,7 +110,7 @@ impl Operation {
         (self.run)(scene)
     }
 
-    /// Whether it may not come back before [`Scene::let_go`].
+    /// True if it may not come back before [`Scene::let_go`].
     pub fn blocks(&self) -> bool {
         self.blocks
     }

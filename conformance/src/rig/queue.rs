@@ -483,7 +483,7 @@ impl RawDoorbell {
         i32::try_from(self.status.load()).map_or(D3DDDI_DOORBELLSTATUS(-1), D3DDDI_DOORBELLSTATUS)
     }
 
-    /// Whether the status word says connected, with or without a wish to be told of submissions.
+    /// True if the status word says connected, with or without a wish to be told of submissions.
     pub fn is_connected(self) -> bool {
         [
             D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED,

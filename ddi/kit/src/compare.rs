@@ -93,7 +93,7 @@ fn constant(bindings: &Bindings, name: &str) -> Option<i128> {
     probe.or_else(|| bindings.constants.get(name)).map(|constant| constant.value)
 }
 
-/// Whether two values are the same 32 bits, or the same number if they are wider: C has signed what Rust has unsigned.
+/// True if two values are the same 32 bits, or the same number if they are wider: C has signed what Rust has unsigned.
 fn same(ours: i64, theirs: i128) -> bool {
     let narrow = |n: i128| (i128::from(i32::MIN)..=i128::from(u32::MAX)).contains(&n);
     i128::from(ours) == theirs || (narrow(ours.into()) && narrow(theirs) && ours as u32 == theirs as u32)

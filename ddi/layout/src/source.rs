@@ -80,7 +80,7 @@ pub struct Bit {
 }
 
 impl Bit {
-    /// Whether only the layout counts, because the field cannot be reached.
+    /// True if only the layout counts, because the field cannot be reached.
     pub fn is_reserved(&self) -> bool {
         self.name.starts_with("__")
     }

@@ -3,7 +3,7 @@
 //! Layers: `start` carries out AddDevice and StartDevice and puts an [`Adapter`] together, which `object` declares; `device_power`, `idle` and `surprise` change
 //! its state from then on. They use `query`, which asks the driver, and `link`, `rules`, `versions` and `mcdm`, which check what it answers and change nothing.
 //!
-//! Rules: nothing here knows the machine or a process. Devices and their objects use the [`RenderAdapter`] alone, which is a part of an adapter and stands
+//! Rules: nothing here knows the machine or a process. Devices and their objects use the [`crate::vidsch::RenderAdapter`] alone, which is a part of an adapter and stands
 //! below. The locks of a transition between D0 and D3 are held over it, in the order of [`rank`](crate::rank).
 
 mod answer;

@@ -34,7 +34,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// Whether the level is allowed, and how to say what is.
+    /// Errors: what is allowed, in words, if the level is not.
     fn allows(self, level: u8) -> Result<(), &'static str> {
         let (allowed, rule) = match self {
             Self::Passive => (level == PASSIVE_LEVEL, "PASSIVE_LEVEL"),

@@ -1,10 +1,9 @@
 //! Events of user mode: eventfds here, whose numbers stand for handles.
 
-use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use nt::user_space::UserSpace;
+use nt::user_space::{UserSpace, is_event};
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH};
 use wddm_ddi::types::HANDLE;
 
@@ -52,17 +51,18 @@ impl Event {
 /// # Errors
 /// STATUS_OBJECT_TYPE_MISMATCH.
 fn event_of(descriptor: OwnedFd) -> Result<OwnedFd, NTSTATUS> {
-    let kind =
-        fs::read_link(format!("/proc/thread-self/fd/{}", descriptor.as_raw_fd())).map_err(|_| STATUS_INVALID_HANDLE)?;
-    // A file may have such a name in a folder.
-    if kind.as_os_str() == "anon_inode:[eventfd]" { Ok(descriptor) } else { Err(STATUS_OBJECT_TYPE_MISMATCH) }
+    match is_event(descriptor.as_fd()) {
+        Ok(true) => Ok(descriptor),
+        Ok(false) => Err(STATUS_OBJECT_TYPE_MISMATCH),
+        Err(_) => Err(STATUS_INVALID_HANDLE),
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use nt::user_space::ThisProcess;
-    use std::os::fd::FromRawFd;
+    use std::os::fd::{AsRawFd, FromRawFd};
 
     /// The handle that a descriptor is.
     pub(crate) fn handle(number: RawFd) -> HANDLE {

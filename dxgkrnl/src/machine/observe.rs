@@ -206,7 +206,7 @@ impl Machine {
         adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?.trace_fences(entries).map_err(|failure| failure.status())
     }
 
-    /// Whether user-mode queues that are made from now on have fence logs. They have, unless somebody wants to know what
+    /// True if user-mode queues that are made from now on have fence logs. They have, unless somebody wants to know what
     /// logging costs; queues that exist stay as they are.
     ///
     /// # Errors

@@ -121,7 +121,7 @@ fn is_known(id: DXGK_FEATURE_ID) -> bool {
 }
 
 impl Port {
-    /// Whether a feature is enabled, negotiating it if that has not happened.
+    /// True if a feature is enabled, negotiating it if that has not happened.
     pub(crate) fn feature(&self, id: DXGK_FEATURE_ID) -> FeatureDecision {
         if let Some(decision) = lock(&self.features.decisions).get(&id.0) {
             return *decision;

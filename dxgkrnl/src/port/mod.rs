@@ -225,7 +225,7 @@ impl Port {
         self.running.load(Ordering::Acquire) && !self.machine.verifier().is_stopped()
     }
 
-    /// Whether the function was pulled out: nothing of it will ever answer.
+    /// True if the function was pulled out: nothing of it will ever answer.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }

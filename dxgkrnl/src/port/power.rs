@@ -328,7 +328,7 @@ impl PowerComponents {
         }
     }
 
-    /// Whether somebody needs a component at the moment, which needs the device.
+    /// True if somebody needs a component at the moment, which needs the device.
     pub(crate) fn is_used(&self) -> bool {
         self.list().iter().any(|component| !lock(&component.uses).is_unused())
     }

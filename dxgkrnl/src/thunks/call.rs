@@ -38,7 +38,7 @@ pub(super) fn enter_read_only<A: Copy + Zeroed>(
     guarded(name, |process| body(process, &user::read(args)?))
 }
 
-/// Runs the body of a thunk that does the rest itself.
+/// As [`enter`], for a body that copies the arguments in and out itself.
 pub(super) fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTATUS, Failure>) -> NTSTATUS {
     let Some(process) = Process::current() else { return STATUS_ACCESS_DENIED };
     let Some(_inside) = process.enter() else { return STATUS_ACCESS_DENIED };

@@ -175,7 +175,7 @@ pub fn further_thunks() -> &'static FurtherThunks {
     &FURTHER_THUNKS
 }
 
-/// The thunks, for threads that are attached to a process ([`Process::attach`]); others get STATUS_ACCESS_DENIED.
+/// The thunks, for threads that are attached to a process ([`crate::Process::attach`]); others get STATUS_ACCESS_DENIED.
 pub fn thunks() -> &'static Thunks {
     &THUNKS
 }

@@ -80,7 +80,7 @@ impl Driver {
         SharedPages::new(pages.ok_or(STATUS_NO_MEMORY)?, MemoryType::of_words(self.snoops()), self.snoops())
     }
 
-    /// Whether the driver's version of the interface has an operation that writes a monitored fence.
+    /// True if the driver's version of the interface has an operation that writes a monitored fence.
     /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_OPERATION, DXGK_OPERATION_SIGNAL_MONITORED_FENCE]
     pub(crate) fn signals_fences(&self) -> bool {
         self.miniport.version().version >= DXGKDDI_INTERFACE_VERSION_WDDM2_2

@@ -16,7 +16,7 @@ use nt::bugcheck::Bugcheck;
 use nt::page::PAGE_SIZE;
 
 impl Memory {
-    /// Whether a segment has a window, and whether `len` bytes of it are free.
+    /// True if `len` bytes of a segment's window are free; `None` if it has no window.
     pub(crate) fn window_of(&self, segment: u32, len: u64) -> Option<bool> {
         let aperture = self.segments.memory(segment)?.host_aperture.as_ref()?;
         Some(aperture.free_pages() >= len / PAGE_SIZE)

@@ -9,7 +9,7 @@ use nt::lock::{Mutex, RwLock, RwLockReadGuard, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::handles::HandleTable;
+use crate::handles::{HandleTable, Part};
 use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::refusal::{DriverAnswer, Failure, refused};
@@ -33,6 +33,8 @@ pub(crate) struct VidMm {
     pub(super) memory: Mutex<Memory, rank::Memory>,
     /// What the driver's handles of DxgkCbGetHandleData mean. The driver asks from inside DDIs.
     pub(super) globals: Mutex<HandleTable<Global>>,
+    /// The part of the driver's kernel handles that those are of.
+    _part_of_handles: Part,
     /// Whoever tells the driver of allocations that are gone: when a device is destroyed, nobody does that any more of one of its allocations.
     pub(super) reporting_freed: Mutex<(), rank::FreeingAllocations>,
     pub(super) system: Mutex<Option<System>, rank::SystemProcess>,
@@ -78,22 +80,23 @@ pub(crate) struct System {
 }
 
 impl VidMm {
-    /// A memory manager that has not started. The driver finds what it keeps for allocations and resources in `globals`.
+    /// A memory manager that has not started.
     pub(crate) fn of_parts(
         driver: Driver,
         segments: Segments,
         paging: Paging,
         bars: BarFiles,
         driver_range: (u64, u64),
-        globals: HandleTable<Global>,
     ) -> Arc<Self> {
+        let part = driver.miniport.part_of_handles();
         let driver = Arc::new(driver);
         let memory = Memory::new(Arc::clone(&driver), segments, paging, bars);
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             driver,
             memory: Mutex::new(memory),
-            globals: Mutex::new(globals),
+            globals: Mutex::new(HandleTable::of_part(part.number())),
+            _part_of_handles: part,
             reporting_freed: Mutex::new(()),
             system: Mutex::new(None),
             driver_range,

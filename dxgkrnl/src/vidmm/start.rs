@@ -10,7 +10,6 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::caps::AdapterCaps;
-use crate::handles::HandleTable;
 use crate::kmd_handle::KmdHandle;
 use crate::port::Port;
 use crate::refusal::{Failure, refused};
@@ -162,9 +161,7 @@ impl VidMm {
         let segments =
             segments.with_owners(Arc::new(move |address, len, owner| gives.give_bar_pages(address, len, owner)));
         let own = (caps.driver.InternalGpuVirtualAddressRangeStart, caps.driver.InternalGpuVirtualAddressRangeEnd);
-        // DxgkCbGetHandleData names no adapter, and a driver may have several: no two of sixteen that follow each other have the same handle.
-        let globals = HandleTable::of_part(u64::from(port.luid.LowPart));
-        Ok(Self::of_parts(driver, segments, paging, bars, own, globals))
+        Ok(Self::of_parts(driver, segments, paging, bars, own))
     }
 
     /// Creates the system process, its two devices, the paging process with its page tables, and a context on every node.

@@ -144,7 +144,7 @@ fn end(bench: Bench, luid: LUID) {
     assert_eq!(bench.machine.bugcheck(), None);
 }
 
-/// The driver of both holds in DxgkDdiOpenAllocation that DxgkCbAcquireHandleData answers the object that its DxgkDdiCreateAllocation made on the same
+/// The driver of both asserts in DxgkDdiOpenAllocation that DxgkCbAcquireHandleData answers the object that its DxgkDdiCreateAllocation made on the same
 /// adapter: the function is given a handle and no adapter. [d3dkmddi: DXGKARGCB_GETHANDLEDATA]
 #[test]
 fn allocations_of_two_adapters_of_a_driver_have_different_kernel_handles() {

@@ -55,7 +55,7 @@ fn is_of_program(words: &Words) -> bool {
 fn is_of_machine(words: &Words) -> bool {
     match words[0] {
         16 => ends(words, 1),
-        17 => ends(words, 2) && (1..=11).contains(&words[1]),
+        17 => ends(words, 2) && (1..=12).contains(&words[1]),
         18 => ends(words, 3) && words[2] <= u64::from(u32::MAX),
         kind @ 32.. => {
             let operation = usize::try_from(kind - 32).ok().and_then(|kind| OPERATIONS.get(kind));
@@ -147,4 +147,18 @@ fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
     }
     let sent = sendmsg(socket, &[std::io::IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL);
     assert_eq!(sent, Ok(bytes.len()), "a datagram is sent whole");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_is_a_message_of_a_machine_and_there_are_no_others() {
+        for number in 0..64 {
+            let mut words = [0; WORDS];
+            words[..2].copy_from_slice(&[17, number]);
+            decode(&words);
+        }
+    }
 }

@@ -1,3 +1,4 @@
+// UNSAFETY: reads arguments of services behind pointers of drivers.
 //! What every service does with a call: who calls, at which level, from where, and the arguments behind pointers.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 // UNSAFETY: kernel services with raw arguments.
-//! Contiguous memory that devices reach by its physical address. [wdm: MmAllocateContiguousMemory, MmAllocateContiguousNodeMemory, MmFreeContiguousMemory]
+//! Contiguous memory that devices reach by its physical address. [wdm: MmAllocateContiguousMemory, MmAllocateContiguousNodeMemory, MmFreeContiguousMemory, MmGetPhysicalAddress]
 
 use std::ffi::c_void;
 

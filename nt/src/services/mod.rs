@@ -1,7 +1,7 @@
 // UNSAFETY: tests call the services.
 //! Kernel services for drivers, each with the checks that Driver Verifier makes.
 //!
-//! A wrong call stops the machine and does not return, as on Windows; see [`driver_call::abandon`].
+//! A wrong call stops the machine and does not return, as on Windows; see [`crate::driver_call::abandon`].
 
 mod bitmap;
 mod blocks;

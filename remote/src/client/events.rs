@@ -6,10 +6,10 @@
 use core::mem::offset_of;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
-use nt::user_space::{ThisProcess, UserSpace};
+use nt::user_space::{ThisProcess, UserSpace, is_event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
@@ -56,6 +56,7 @@ impl Events {
         let Some(number) = event_of(thunk, argument) else { return Ok(()) };
         let this: &dyn UserSpace = &ThisProcess;
         match this.descriptor(number, |descriptor| descriptor) {
+            Ok(event) if !is_event(event.as_fd()).unwrap_or(false) => Ok(()),
             Ok(event) => {
                 // The one before is closed when the lock is free again.
                 let _before = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(number, event);
@@ -142,6 +143,16 @@ mod tests {
             assert_eq!(events.keep(wait, argument), Ok(()), "the machine refuses it");
         }
         assert_eq!(events.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_event_is_neither_kept_nor_written() {
+        let (events, (reader, writer)) = (Events::default(), rustix::pipe::pipe().expect("a pipe"));
+        keep(&events, Number::D3DKMTWaitForSynchronizationObjectFromCpu, &waits_by(&writer));
+        assert!(events.0.lock().unwrap().is_empty());
+        events.set();
+        drop(writer);
+        assert_eq!(rustix::io::read(&reader, &mut [0u8; 8]), Ok(0), "the pipe has ended, and nothing is in it");
     }
 
     #[test]

@@ -126,6 +126,11 @@ static MARK: AtomicU64 = AtomicU64::new(0);
 /// See [`ConnectError`].
 pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
     let mut place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    connect_at(&mut place, path, name)
+}
+
+/// Connects, with the place locked, so that no two threads do so at a time.
+fn connect_at(place: &mut Option<Place>, path: &Path, name: &str) -> Result<(), ConnectError> {
     let earlier = place.as_ref().map_or(0, |place| place.connections);
     let connection = connected_by(|| connected(path, name, earlier), thread::sleep)?;
     *place = Some(Place { path: path.to_path_buf(), name: name.to_owned(), connections: earlier + 1 });
@@ -135,10 +140,11 @@ pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
 
 /// The machine is gone: connects to the next one at its place, if there is one, unless another thread has done so.
 fn reconnect() {
-    let Some(place) = PLACE.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
+    let mut place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(Place { path, name, .. }) = place.clone() else { return };
     if !is_connected() {
         // Without a machine the thunk says so.
-        let _ = connect(&place.path, &place.name);
+        let _ = connect_at(&mut place, &path, &name);
     }
 }
 

@@ -75,10 +75,21 @@ impl Connection {
         self.tell(number, result);
     }
 
-    fn tell(&self, operation: u64, result: io::Result<u64>) {
+    /// Tells the machine what an operation came to. The thread that receives does not wait until the machine has read that: the machine may be waiting, with refusals of calls,
+    /// until this thread has received.
+    fn tell(self: &Arc<Self>, operation: u64, result: io::Result<u64>) {
         let result = result.map_err(|error| error.raw_os_error().unwrap_or(libc::EINVAL));
+        let words = FromProgram::Done { operation, result }.to_words();
         // A machine that is gone asks for nothing.
-        let _ = self.channel.send(&FromProgram::Done { operation, result }.to_words(), None);
+        let full = matches!(self.channel.try_send(&words), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        if !full {
+            return;
+        }
+        let this = Arc::clone(self);
+        let later = thread::Builder::new().name("answer".to_owned()).spawn(move || this.channel.send(&words, None));
+        if later.is_err() {
+            let _ = self.channel.send(&words, None);
+        }
     }
 }
 

@@ -50,7 +50,7 @@ impl Contexts {
         self.rig.system.get(registers::CMP_ARG0) as u32
     }
 
-    /// Whether each context runs: a queue that it is given now begins suspended if it does not.
+    /// True for each context that runs; a queue that another one is given now begins suspended.
     fn run(&mut self) -> Vec<bool> {
         let runs = |new: &mut Self, context| {
             let number = new.queue(context);

@@ -174,7 +174,7 @@ impl Fence {
         self.kind != FenceKind::IntraGpu
     }
 
-    /// Whether current and monitored value lie in local memory; neither does for a fence that is destroyed.
+    /// True if current and monitored value lie in local memory; neither does for a fence that is destroyed.
     pub(in crate::vidsch) fn is_local(&self) -> (bool, bool) {
         lock(&self.home).as_ref().map_or((false, false), Home::is_local)
     }

@@ -133,7 +133,7 @@ impl Destroyed for HwQueue {
     }
 }
 
-/// Whether a queue is listed. Read without the lock.
+/// True if a queue is listed. Read without the lock.
 #[derive(Default)]
 pub(in crate::vidsch) struct Listed(pub(in crate::vidsch) AtomicBool);
 
