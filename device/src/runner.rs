@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const SPINS: u32 = 256;
 /// How long the idle thread then yields to others after each step, before it sleeps.
 const YIELD_TIME: Duration = Duration::from_millis(10);
+/// A yield that takes longer has let another thread run: processors are scarce, and the idle thread leaves them to those that have work.
+const CONTENDED: Duration = Duration::from_micros(20);
 /// Length of a sleep while doorbells are polled: the longest time for which a store to a doorbell of a function in F0 stays unseen.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -56,10 +58,17 @@ fn run(gpu: &Gpu, stop: &AtomicBool) {
             std::hint::spin_loop();
         } else if gpu.stands_still() || quiet_since.get_or_insert_with(Instant::now).elapsed() >= YIELD_TIME {
             nap(gpu);
-        } else {
-            std::thread::yield_now();
+        } else if lets_others_run() {
+            nap(gpu);
         }
     }
+}
+
+/// Yields the processor. True if another thread took it.
+fn lets_others_run() -> bool {
+    let before = Instant::now();
+    std::thread::yield_now();
+    before.elapsed() >= CONTENDED
 }
 
 /// Sleeps until the function may have work. A store to a doorbell wakes no thread, so with a doorbell to poll the sleep is short; otherwise

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -390,6 +390,25 @@ fn without_a_machine_each_tool_says_how_to_start_one() {
         assert_eq!(absent.status.code(), Some(2), "{tool:?}: {said}");
         assert!(said.contains("campanile machine --socket /nowhere/at.sock"), "{said}");
     }
+}
+
+/// Stands in for a machine that ends while it is asked: it takes each question and closes the connection.
+#[test]
+fn tools_that_lose_their_machine_end_with_another_code_than_those_that_find_none_or_are_refused() {
+    let socket = std::env::temp_dir().join(format!("campanile-lost-{}.sock", std::process::id()));
+    let listener = UnixListener::bind(path_of(&socket)).expect("a socket");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut question = String::new();
+            let _ = BufReader::new(stream.expect("a connection")).read_line(&mut question);
+        }
+    });
+    for tool in [&["ctl", "look"] as &[&str], &["ctl", "power", "d3"], &["top", "--count", "1"], &["timeline", "--live"]] {
+        let lost = campanile().args(tool).arg("--machine").arg(&socket).output().expect("a start");
+        let said = String::from_utf8_lossy(&lost.stderr);
+        assert!(lost.status.code() == Some(3) && said.contains("the machine has gone meanwhile"), "{tool:?}: {said}");
+    }
+    std::fs::remove_file(path_of(&socket)).expect("the socket");
 }
 
 #[test]
