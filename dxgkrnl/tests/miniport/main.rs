@@ -16,6 +16,7 @@ mod minimal_miniport;
 mod minimal_queue;
 mod outliving;
 mod power;
+mod power_threads;
 mod priorities;
 mod quotas;
 mod silent_driver;
