@@ -219,6 +219,8 @@ start_errors! {
     NativeFenceCaps(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "NATIVE_FENCE_CAPS: {}", reason;
     /// A scheduling cap that needs MultiEngineAware.
     SchedulingCapWithoutMultiEngine(cap: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.{} is set without MultiEngineAware", cap;
+    /// NoDmaPatching without PreemptionAware.
+    NoDmaPatchingWithoutPreemption, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.NoDmaPatching is set without PreemptionAware";
     /// Render-only and compute-only adapters must support engine resets.
     PerEngineTdrRequired, STATUS_INVALID_PARAMETER, FailedPostStart, "SupportPerEngineTDR is not set, which every render or compute adapter must set";
     /// SupportPerEngineTDR without one of its DDIs.
@@ -394,6 +396,7 @@ impl StartError {
             Self::NativeFenceNotEnabled
             | Self::NativeFenceWithout64BitAtomics
             | Self::OptimizedInterruptWithoutNativeFence
+            | Self::NoDmaPatchingWithoutPreemption
             | Self::SchedulingCapWithoutMultiEngine(_) => "d3dkmddi: DXGK_VIDSCHCAPS",
             Self::NativeFenceCaps(_) => "d3dkmddi: DXGK_NATIVE_FENCE_CAPS",
             Self::PerEngineTdrRequired | Self::PerEngineTdrWithoutDdi(_) => "tdr-changes-in-windows-8",

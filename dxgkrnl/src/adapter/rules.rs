@@ -236,6 +236,9 @@ fn check_scheduling_caps(caps: &DXGK_DRIVERCAPS, features: EnabledFeatures) -> R
             return Err(StartError::SchedulingCapWithoutMultiEngine(cap));
         }
     }
+    if scheduling.NoDmaPatching() && !scheduling.PreemptionAware() {
+        return Err(StartError::NoDmaPatchingWithoutPreemption);
+    }
     if scheduling.NativeGpuFence() && !features.native_fence {
         return Err(StartError::NativeFenceNotEnabled);
     }

@@ -7,6 +7,7 @@ mod minimal;
 
 mod bad_pointers;
 mod device_faults;
+mod driver_caps;
 mod driver_unload;
 mod hardware_queue_versions;
 mod interface_versions;
