@@ -237,7 +237,7 @@ start_errors! {
     /// An answer of IOMMU isolation breaks a rule.
     IoMmuIsolation(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "IoMmuSecureModeSupported: {}", reason;
     /// A render-only driver on the display that firmware uses.
-    RenderOnlyOnPostDevice, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "a driver without displays cannot take the boot display device (PCI class 03)";
+    RenderOnlyOnPostDevice, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "a driver without displays cannot take the boot display device, which here is any VGA-compatible function (PCI class 0300)";
     /// Not compute-only and no user-mode driver.
     NoUserModeDriver, STATUS_OBJECT_NAME_NOT_FOUND, FailedPostStart, "the driver's software key has no UserModeDriverName, which only compute-only adapters may lack";
     /// No or too many nodes.

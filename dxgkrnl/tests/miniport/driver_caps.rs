@@ -18,6 +18,20 @@ fn start(mutant: Mutant) -> Result<(), StartError> {
 }
 
 #[test]
+fn only_a_vga_compatible_function_is_taken_for_the_boot_display_device() {
+    const VGA: u32 = 0x03_0000;
+    const XGA: u32 = 0x03_0100;
+    const CONTROLLER_3D: u32 = 0x03_0200;
+    const OTHER: u32 = 0x03_8000;
+    for mutant in [SOUND, RENDERS] {
+        assert_eq!(start(Mutant { class: VGA, ..mutant }), Err(StartError::RenderOnlyOnPostDevice));
+        for class in [XGA, CONTROLLER_3D, OTHER] {
+            assert_eq!(start(Mutant { class, ..mutant }), Ok(()), "class {class:06x}");
+        }
+    }
+}
+
+#[test]
 fn a_driver_without_dma_patching_needs_the_preemption_of_windows_8() {
     let with = |caps: fn(&mut wddm_ddi::km::DXGK_DRIVERCAPS)| start(Mutant { caps, ..RENDERS });
     let without_preemption = with(|caps| {
