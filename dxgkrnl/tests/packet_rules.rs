@@ -7,17 +7,18 @@ mod minimal;
 #[allow(dead_code)]
 mod packet_engine;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dxgkrnl::TdrSettings;
-use minimal::driver;
+use minimal::{Mutant, SOUND, driver, table};
 use packet_engine::app::App;
-use packet_engine::{Kind, MACHINES, Machine, Submitted, fill, submit};
+use packet_engine::{Kind, MACHINES, Machine, Submitted, fill, preempt, submit};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
+use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
@@ -256,6 +257,51 @@ fn a_preemption_has_one_good_answer() {
         machine.engine.answer_preemptions(status);
         preempting(&machine, &app);
         assert_eq!(machine.scheduler_bugcheck()[..2], [2, u64::from(status.0 as u32)]);
+    }
+}
+
+/// Level of the last call of DxgkDdiPreemptCommand.
+static PREEMPTED_AT: AtomicU8 = AtomicU8::new(u8::MAX);
+
+unsafe extern "win64" fn preempt_and_note_level<const N: usize>(
+    context: HANDLE,
+    args: *const DXGKARG_PREEMPTCOMMAND,
+) -> NTSTATUS {
+    // SAFETY: no arguments.
+    PREEMPTED_AT.store(unsafe { (driver::imports().KeGetCurrentIrql)() }, Ordering::SeqCst);
+    // SAFETY: the arguments are the system's.
+    unsafe { preempt::<N>(context, args) }
+}
+
+fn fill_noting_level<const N: usize>(driver: &mut DRIVER_INITIALIZATION_DATA) {
+    fill::<N>(driver);
+    table::fill_for_displays(driver);
+    driver.DxgkDdiPreemptCommand = Some(preempt_and_note_level::<N>);
+}
+
+#[test]
+fn a_preemption_is_asked_for_at_low_irql_where_the_driver_says_so_and_at_dispatch_level_elsewhere() {
+    let low = Mutant { caps: |caps| caps.MiscCaps.set_ComputeOnly(false), ..SOUND };
+    let high = Mutant {
+        caps: |caps| {
+            caps.MiscCaps.set_ComputeOnly(false);
+            caps.SchedulingCaps.set_LowIrqlPreemptCommand(false);
+        },
+        ..SOUND
+    };
+    let kinds = [
+        (Kind { number: 22, table: fill_noting_level::<22> }, low, PASSIVE_LEVEL),
+        (Kind { number: 23, table: fill_noting_level::<23> }, high, DISPATCH_LEVEL),
+    ];
+    for (kind, mutant, level) in kinds {
+        let machine = Machine::start_as(&kind, mutant);
+        let app = App::new(&machine);
+        let (first, _, preemption) = preempting(&machine, &app);
+        assert_eq!(PREEMPTED_AT.load(Ordering::SeqCst), level);
+        machine.engine.preempted(preemption, first.fence - 1);
+        let last = machine.engine.rendered(3)[2].fence;
+        machine.engine.complete(last);
+        machine.end(&app.process);
     }
 }
 

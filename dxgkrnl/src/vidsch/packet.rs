@@ -8,6 +8,7 @@ use nt::bugcheck::Bugcheck;
 use nt::lock::{MutexGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
+use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::*;
 
 use crate::ddi_buffer::LentBytes;
@@ -344,14 +345,17 @@ impl VidSch {
         }
     }
 
-    /// [d3dkmddi: DXGKARG_PREEMPTCOMMAND]
+    /// At PASSIVE_LEVEL where the driver has set LowIrqlPreemptCommand, otherwise at DISPATCH_LEVEL. [d3dkmddi: DXGKDDI_PREEMPTCOMMAND, DXGKARG_PREEMPTCOMMAND;
+    /// mcdm-implementation-guidelines: SchedulingCaps requirements]
     fn preempt(&self, adapter: &RenderAdapter, number: u32, id: u32) {
         let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
         args.PreemptionFenceId = id;
         (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);
+        let low = adapter.caps().driver.SchedulingCaps.LowIrqlPreemptCommand();
+        let level = if low { PASSIVE_LEVEL } else { DISPATCH_LEVEL };
         let status = {
             let _class = self.scheduler_class();
-            adapter.miniport.preempt_command(adapter.context().raw(), &args).status()
+            adapter.miniport.preempt_command(level, adapter.context().raw(), &args).status()
         };
         self.must_succeed(if status == STATUS_SUCCESS { status } else { STATUS_UNSUCCESSFUL }, || {
             Bugcheck::scheduler(

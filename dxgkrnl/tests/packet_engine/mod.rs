@@ -161,7 +161,10 @@ pub(crate) unsafe extern "win64" fn submit<const N: usize>(
     state.answer.unwrap_or(STATUS_SUCCESS)
 }
 
-unsafe extern "win64" fn preempt<const N: usize>(context: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn preempt<const N: usize>(
+    context: HANDLE,
+    args: *const DXGKARG_PREEMPTCOMMAND,
+) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     let args = unsafe { &*args };
     let mut state = SCRIPTS[N].lock();
@@ -312,6 +315,8 @@ impl Machine {
             MachineConfig { ram: 64 << 20, isolated_memory: false, clock: Clock::manual(), ..MachineConfig::default() },
         )
         .unwrap();
+        // An adapter that is not compute-only has to have one.
+        bench.machine.set_user_mode_driver(bench.driver, "minimal_umd.dll").unwrap();
         let luid = bench.start().unwrap();
         let engine = Engine { number: kind.number, bus: Arc::clone(&bench.bus) };
         engine.script().lock().submitted.clear();
