@@ -249,12 +249,13 @@ impl Miniport {
 }
 
 /// DDIs of which STATUS_PENDING is an answer (the first), and those whose caller has the documented bug check for every wrong one.
-const JUDGED_BY_CALLER: [&str; 11] = [
+const JUDGED_BY_CALLER: [&str; 12] = [
     "DxgkDdiSuspendContext",
     "DxgkDdiBuildPagingBuffer",
     "DxgkDdiSubmitCommandVirtual",
     "DxgkDdiSubmitCommandToHwQueue",
     "DxgkDdiPreemptCommand",
+    "DxgkDdiCancelCommand",
     "DxgkDdiMapCpuHostAperture",
     "DxgkDdiUnmapCpuHostAperture",
     "DxgkDdiUpdateMonitoredValues",
@@ -373,7 +374,7 @@ ddis! {
     passive query_engine_status = DxgkDdiQueryEngineStatus(adapter: HANDLE, args: &mut DXGKARG_QUERYENGINESTATUS) -> NTSTATUS;
     passive reset_engine = DxgkDdiResetEngine(adapter: HANDLE, args: &mut DXGKARG_RESETENGINE) -> NTSTATUS,
         traced adapter, TraceKind::EngineReset { node: args.NodeOrdinal };
-    passive cancel_command = DxgkDdiCancelCommand(adapter: HANDLE, args: &DXGKARG_CANCELCOMMAND) -> NTSTATUS;
+    passive cancel_command = DxgkDdiCancelCommand(adapter: HANDLE, args: &DXGKARG_CANCELCOMMAND) -> NTSTATUS, about args.hContext;
     passive get_node_metadata = DxgkDdiGetNodeMetadata(adapter: HANDLE, node_ordinal_and_adapter_index: u32, metadata: &mut DXGK_NODEMETADATA) -> NTSTATUS;
     dispatch calibrate_gpu_clock = DxgkDdiCalibrateGpuClock(adapter: HANDLE, node_ordinal: u32, engine_ordinal: u32, clock_calibration: &mut DXGK_GPUCLOCKDATA) -> NTSTATUS;
     dispatch format_history_buffer = DxgkDdiFormatHistoryBuffer(context: HANDLE, format_data: &mut DXGKARG_FORMATHISTORYBUFFER) -> NTSTATUS;
