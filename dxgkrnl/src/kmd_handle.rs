@@ -15,6 +15,11 @@ impl KmdHandle {
         Self(raw.addr())
     }
 
+    /// The system's handle of a process with this identity. [d3dkmddi: DXGKARG_CREATEPROCESS]
+    pub(crate) fn of_process(id: u64) -> Self {
+        Self(id as usize)
+    }
+
     pub(crate) fn raw(self) -> HANDLE {
         core::ptr::without_provenance_mut(self.0)
     }

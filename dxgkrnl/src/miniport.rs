@@ -249,12 +249,13 @@ impl Miniport {
 }
 
 /// DDIs of which STATUS_PENDING is an answer (the first), and those whose caller has the documented bug check for every wrong one.
-const JUDGED_BY_CALLER: [&str; 11] = [
+const JUDGED_BY_CALLER: [&str; 12] = [
     "DxgkDdiSuspendContext",
     "DxgkDdiBuildPagingBuffer",
     "DxgkDdiSubmitCommandVirtual",
     "DxgkDdiSubmitCommandToHwQueue",
     "DxgkDdiPreemptCommand",
+    "DxgkDdiCancelCommand",
     "DxgkDdiMapCpuHostAperture",
     "DxgkDdiUnmapCpuHostAperture",
     "DxgkDdiUpdateMonitoredValues",
@@ -276,11 +277,16 @@ macro_rules! level {
     (device) => {
         DEVICE_LEVEL
     };
+    // The caller's choice, for a function whose level depends on a capability of the driver.
+    (chosen $level:ident) => {
+        $level
+    };
 }
 
 macro_rules! ddis {
     ($(
         $level:ident $method:ident = $slot:ident($($arg:ident: $ty:ty),*) -> $ret:ty
+            $(, at $chosen:ident)?
             $(, traced $adapter:expr, $kind:expr)?
             $(, about $used:expr)?
             $(, makes $made:expr, of $parent:expr)?
@@ -292,7 +298,7 @@ macro_rules! ddis {
         impl Miniport {
             $(
                 #[allow(dead_code, unused_mut, clippy::too_many_arguments)]
-                pub(crate) fn $method(&self, $(mut $arg: $ty),*) -> <$ret as Returned>::Told {
+                pub(crate) fn $method(&self, $($chosen: KIRQL,)? $(mut $arg: $ty),*) -> <$ret as Returned>::Told {
                     let Some(entry) = self.table.$slot else {
                         return <$ret>::absent(stringify!($slot));
                     };
@@ -303,7 +309,7 @@ macro_rules! ddis {
                     #[allow(clippy::let_and_return, clippy::let_unit_value)] // where nothing is made or answered
                     let result = {
                         $(let mut $arg = Lent::new(&mut $arg);)*
-                        let result = self.call(stringify!($slot), level!($level), || {
+                        let result = self.call(stringify!($slot), level!($level $($chosen)?), || {
                             self.calls.add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
                             // SAFETY: the driver registered this function under this prototype; what is lent lives across the
                             // call and handles are the driver's own or this machine's.
@@ -348,7 +354,7 @@ ddis! {
     passive describe_allocation = DxgkDdiDescribeAllocation(adapter: HANDLE, args: &mut DXGKARG_DESCRIBEALLOCATION) -> NTSTATUS;
     passive get_standard_allocation_driver_data = DxgkDdiGetStandardAllocationDriverData(adapter: HANDLE, args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> NTSTATUS;
     dispatch submit_command = DxgkDdiSubmitCommand(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMAND) -> NTSTATUS;
-    dispatch preempt_command = DxgkDdiPreemptCommand(adapter: HANDLE, args: &DXGKARG_PREEMPTCOMMAND) -> NTSTATUS;
+    chosen preempt_command = DxgkDdiPreemptCommand(adapter: HANDLE, args: &DXGKARG_PREEMPTCOMMAND) -> NTSTATUS, at level;
     passive build_paging_buffer = DxgkDdiBuildPagingBuffer(adapter: HANDLE, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS;
     passive reset_from_timeout = DxgkDdiResetFromTimeout(adapter: HANDLE) -> NTSTATUS,
         traced adapter, TraceKind::AdapterReset;
@@ -368,7 +374,7 @@ ddis! {
     passive query_engine_status = DxgkDdiQueryEngineStatus(adapter: HANDLE, args: &mut DXGKARG_QUERYENGINESTATUS) -> NTSTATUS;
     passive reset_engine = DxgkDdiResetEngine(adapter: HANDLE, args: &mut DXGKARG_RESETENGINE) -> NTSTATUS,
         traced adapter, TraceKind::EngineReset { node: args.NodeOrdinal };
-    passive cancel_command = DxgkDdiCancelCommand(adapter: HANDLE, args: &DXGKARG_CANCELCOMMAND) -> NTSTATUS;
+    passive cancel_command = DxgkDdiCancelCommand(adapter: HANDLE, args: &DXGKARG_CANCELCOMMAND) -> NTSTATUS, about args.hContext;
     passive get_node_metadata = DxgkDdiGetNodeMetadata(adapter: HANDLE, node_ordinal_and_adapter_index: u32, metadata: &mut DXGK_NODEMETADATA) -> NTSTATUS;
     dispatch calibrate_gpu_clock = DxgkDdiCalibrateGpuClock(adapter: HANDLE, node_ordinal: u32, engine_ordinal: u32, clock_calibration: &mut DXGK_GPUCLOCKDATA) -> NTSTATUS;
     dispatch format_history_buffer = DxgkDdiFormatHistoryBuffer(context: HANDLE, format_data: &mut DXGKARG_FORMATHISTORYBUFFER) -> NTSTATUS;

@@ -219,6 +219,8 @@ start_errors! {
     NativeFenceCaps(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "NATIVE_FENCE_CAPS: {}", reason;
     /// A scheduling cap that needs MultiEngineAware.
     SchedulingCapWithoutMultiEngine(cap: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.{} is set without MultiEngineAware", cap;
+    /// NoDmaPatching without PreemptionAware.
+    NoDmaPatchingWithoutPreemption, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.NoDmaPatching is set without PreemptionAware";
     /// Render-only and compute-only adapters must support engine resets.
     PerEngineTdrRequired, STATUS_INVALID_PARAMETER, FailedPostStart, "SupportPerEngineTDR is not set, which every render or compute adapter must set";
     /// SupportPerEngineTDR without one of its DDIs.
@@ -235,7 +237,7 @@ start_errors! {
     /// An answer of IOMMU isolation breaks a rule.
     IoMmuIsolation(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "IoMmuSecureModeSupported: {}", reason;
     /// A render-only driver on the display that firmware uses.
-    RenderOnlyOnPostDevice, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "a driver without displays cannot take the boot display device (PCI class 03)";
+    RenderOnlyOnPostDevice, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "a driver without displays cannot take the boot display device, which here is any VGA-compatible function (PCI class 0300)";
     /// Not compute-only and no user-mode driver.
     NoUserModeDriver, STATUS_OBJECT_NAME_NOT_FOUND, FailedPostStart, "the driver's software key has no UserModeDriverName, which only compute-only adapters may lack";
     /// No or too many nodes.
@@ -394,6 +396,7 @@ impl StartError {
             Self::NativeFenceNotEnabled
             | Self::NativeFenceWithout64BitAtomics
             | Self::OptimizedInterruptWithoutNativeFence
+            | Self::NoDmaPatchingWithoutPreemption
             | Self::SchedulingCapWithoutMultiEngine(_) => "d3dkmddi: DXGK_VIDSCHCAPS",
             Self::NativeFenceCaps(_) => "d3dkmddi: DXGK_NATIVE_FENCE_CAPS",
             Self::PerEngineTdrRequired | Self::PerEngineTdrWithoutDdi(_) => "tdr-changes-in-windows-8",

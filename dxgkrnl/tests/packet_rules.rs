@@ -7,22 +7,26 @@ mod minimal;
 #[allow(dead_code)]
 mod packet_engine;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dxgkrnl::TdrSettings;
-use minimal::driver;
+use minimal::{Mutant, SOUND, driver, table};
 use packet_engine::app::App;
-use packet_engine::{Kind, MACHINES, Machine, Submitted, fill, submit};
+use packet_engine::{Kind, MACHINES, Machine, Submitted, fill, preempt, submit};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
+use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 /// Time limit of each wait for something that must happen, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A fault whose packet is not known, after which the adapter has to be reset: FENCE_INVALID and ADAPTER_RESET_REQUIRED.
+const ADAPTER_RESET_REQUIRED: i32 = 0x6;
 
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
@@ -257,6 +261,139 @@ fn a_preemption_has_one_good_answer() {
         preempting(&machine, &app);
         assert_eq!(machine.scheduler_bugcheck()[..2], [2, u64::from(status.0 as u32)]);
     }
+}
+
+/// Level of the last call of DxgkDdiPreemptCommand.
+static PREEMPTED_AT: AtomicU8 = AtomicU8::new(u8::MAX);
+
+unsafe extern "win64" fn preempt_and_note_level<const N: usize>(
+    context: HANDLE,
+    args: *const DXGKARG_PREEMPTCOMMAND,
+) -> NTSTATUS {
+    // SAFETY: no arguments.
+    PREEMPTED_AT.store(unsafe { (driver::imports().KeGetCurrentIrql)() }, Ordering::SeqCst);
+    // SAFETY: the arguments are the system's.
+    unsafe { preempt::<N>(context, args) }
+}
+
+fn fill_noting_level<const N: usize>(driver: &mut DRIVER_INITIALIZATION_DATA) {
+    fill::<N>(driver);
+    table::fill_for_displays(driver);
+    driver.DxgkDdiPreemptCommand = Some(preempt_and_note_level::<N>);
+}
+
+#[test]
+fn a_preemption_is_asked_for_at_low_irql_where_the_driver_says_so_and_at_dispatch_level_elsewhere() {
+    let low = Mutant { caps: |caps| caps.MiscCaps.set_ComputeOnly(false), ..SOUND };
+    let high = Mutant {
+        caps: |caps| {
+            caps.MiscCaps.set_ComputeOnly(false);
+            caps.SchedulingCaps.set_LowIrqlPreemptCommand(false);
+        },
+        ..SOUND
+    };
+    let kinds = [
+        (Kind { number: 22, table: fill_noting_level::<22> }, low, PASSIVE_LEVEL),
+        (Kind { number: 23, table: fill_noting_level::<23> }, high, DISPATCH_LEVEL),
+    ];
+    for (kind, mutant, level) in kinds {
+        let machine = Machine::start_as(&kind, mutant);
+        let app = App::new(&machine);
+        let (first, _, preemption) = preempting(&machine, &app);
+        assert_eq!(PREEMPTED_AT.load(Ordering::SeqCst), level);
+        machine.engine.preempted(preemption, first.fence - 1);
+        let last = machine.engine.rendered(3)[2].fence;
+        machine.engine.complete(last);
+        machine.end(&app.process);
+    }
+}
+
+/// A context whose packets have private data.
+unsafe extern "win64" fn create_context_with_private_data(
+    device: HANDLE,
+    args: *mut DXGKARG_CREATECONTEXT,
+) -> NTSTATUS {
+    // SAFETY: the arguments are the system's.
+    let status = unsafe { driver::create_context(device, args) };
+    // SAFETY: the system passes the structure.
+    unsafe { (*args).ContextInfo.DmaBufferPrivateDataSize = 8 };
+    status
+}
+
+/// The first byte of the private data is the number of the packet from now on.
+unsafe extern "win64" fn submit_and_mark<const N: usize>(
+    context: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let given = unsafe { &*args };
+    if !given.Flags.Paging() {
+        // SAFETY: the private data have eight bytes.
+        unsafe { given.pDmaBufferPrivateData.cast::<u8>().write((given.DmaBufferVirtualAddress >> 16) as u8) };
+    }
+    // SAFETY: the arguments are the system's.
+    unsafe { submit::<N>(context, args) }
+}
+
+fn fill_marking<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
+    fill::<N>(table);
+    table.DxgkDdiCreateContext = Some(create_context_with_private_data);
+    table.DxgkDdiSubmitCommandVirtual = Some(submit_and_mark::<N>);
+}
+
+/// Two packets are on the hardware and one waits when their device gets into error. What the driver is told of: context as at the submission, address, first
+/// byte of the private data and level.
+fn cancelled_of_a_lost_device(kind: &Kind, caps: fn(&mut DXGK_DRIVERCAPS)) -> Vec<(bool, u64, u8, KIRQL)> {
+    let machine = Machine::start_with(kind, caps);
+    let (lost, other) = (App::new(&machine), App::new(&machine));
+    let context = lost.context();
+    for number in 1..=3 {
+        lost.submit(context, number << 16);
+    }
+    let first = machine.engine.rendered(2);
+    other.submit(other.context(), 4 << 16);
+    machine.engine.let_go_of(0, first[0].fence - 1);
+    lost.mark_as_error();
+    // The driver still has the context, of which it was told before the call returned.
+    let cancelled = machine.engine.cancelled().0;
+    lost.destroy_context(context).unwrap();
+    let last = machine.engine.rendered(3)[2];
+    assert_eq!(last.address, 4 << 16, "what is of another device runs");
+    machine.engine.complete(last.fence);
+    lost.process.exit();
+    machine.end(&other.process);
+    cancelled
+        .into_iter()
+        .map(|packet| (packet.context == first[0].context, packet.address, packet.mark, packet.level))
+        .collect()
+}
+
+#[test]
+fn the_driver_is_told_of_packets_that_are_dropped_because_their_device_is_in_error() {
+    let kind = Kind { number: 24, table: fill_marking::<24> };
+    let mut told = cancelled_of_a_lost_device(&kind, |caps| caps.SchedulingCaps.set_CancelCommandAware(true));
+    told.sort_by_key(|told| told.1);
+    // The third was never handed over, so that the driver has left no mark on it.
+    let of = |number: u64, mark| (true, number << 16, mark, PASSIVE_LEVEL);
+    assert_eq!(told, [of(1, 1), of(2, 2), of(3, 0)]);
+    let kind = Kind { number: 25, table: fill_marking::<25> };
+    assert_eq!(cancelled_of_a_lost_device(&kind, |_| ()), [], "a driver that is not aware of it is not called");
+}
+
+#[test]
+fn the_driver_is_told_of_packets_that_waited_when_the_adapter_was_reset() {
+    let machine = Machine::start_with(&MACHINES[26], |caps| caps.SchedulingCaps.set_CancelCommandAware(true));
+    let app = App::new(&machine);
+    let context = app.context();
+    for number in 1..=3 {
+        app.submit(context, number << 16);
+    }
+    let first = machine.engine.rendered(2);
+    machine.engine.report(packet_engine::faulted(first[0].fence, 0x4000, ADAPTER_RESET_REQUIRED));
+    let addresses = || machine.engine.cancelled().0.iter().map(|packet| packet.address).collect::<Vec<_>>();
+    until("the packet that waited is cancelled", || !addresses().is_empty());
+    assert_eq!(addresses(), [3 << 16], "those that the hardware had were thrown away by the reset");
+    machine.end(&app.process);
 }
 
 #[test]

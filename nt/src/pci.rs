@@ -168,9 +168,10 @@ impl Function {
         self.bus.config_read(VENDOR, 2) as u16 == self.vendor
     }
 
-    /// Class 3: a display controller, which the firmware uses for its console.
-    pub fn is_display(&self) -> bool {
-        self.class >> 16 == 0x03
+    /// Class 0300, a VGA-compatible controller: firmware uses one for its console. The other display controllers, such as 3D controllers (0302), have
+    /// no display of their own, or none that firmware knows.
+    pub fn is_vga_compatible(&self) -> bool {
+        self.class >> 8 == 0x0300
     }
 
     /// Lets the function answer at its BARs and master the bus. A driver finds it in D0, also one that starts after another that has left it

@@ -18,7 +18,7 @@ cases! { neutral "AnyDriver";
         "The adapter renders or computes and has no display, each of its nodes describes itself, and one that it does not have is refused."
         => tells;
     "AnyDriver.CapabilitiesAgreeWithEachOther" on Boot::Shared, "mcdm-implementation-guidelines":
-        "What the adapter tells of itself in several places is the same in each, and is what a compute-only adapter may tell."
+        "What the adapter tells of itself in several places is the same in each, and is what an adapter without displays may tell."
         => capabilities;
     "AnyDriver.DevicesAndContextsComeAndGo" on Boot::Shared, "d3dkmtcreatecontextvirtual":
         "Devices and contexts are made and destroyed in any order, time after time; a handle of a destroyed one is refused."
@@ -85,7 +85,7 @@ fn capabilities(case: &Case) -> Result<(), Failure> {
         word.map_err(|status| Failure::new(format!("query {}: {status}", kind.0)))
     };
     let kind = D3DKMT_ADAPTERTYPE::from_bits(word(Kind::KMTQAITYPE_ADAPTERTYPE)?);
-    ensure!(!kind.SoftwareDevice() && !kind.PostDevice(), "a compute-only adapter is {kind:?}");
+    ensure!(!kind.SoftwareDevice() && !kind.PostDevice(), "an adapter without displays is {kind:?}");
     let scheduling = D3DKMT_WDDM_2_7_CAPS::from_bits(word(Kind::KMTQAITYPE_WDDM_2_7_CAPS)?);
     ensure!(scheduling.HwSchSupported() || !scheduling.HwSchEnabled(), "enabled and not supported: {scheduling:?}");
     let version = word(Kind::KMTQAITYPE_DRIVERVERSION)?;
@@ -94,12 +94,7 @@ fn capabilities(case: &Case) -> Result<(), Failure> {
     while let Ok(metadata) = metadata(rig.kmt, rig.adapter, node) {
         let data = metadata.NodeData;
         let (engine, flags) = (data.EngineType, data.Flags);
-        let compute = [
-            DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_OTHER,
-            DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_COPY,
-            DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_3D,
-        ];
-        ensure!(compute.contains(&engine), "node {node} is of type {engine:?}");
+        ensure!(is_engine_type(engine), "node {node} is of type {engine:?}, which is none of DXGK_ENGINE_TYPE");
         let contexts = flags.ContextSchedulingSupported();
         ensure!(contexts || !flags.UserModeSubmission(), "node {node}: user-mode submission without hardware contexts");
         scheduled += u32::from(contexts);
@@ -113,6 +108,12 @@ fn capabilities(case: &Case) -> Result<(), Failure> {
     let sizes = Lab::new(case.rig()?)?.sizes()?;
     ensure!(sizes.SharedSystemMemorySize > 0, "no memory is shared with the processor: {sizes:?}");
     Ok(())
+}
+
+/// True for the values of the enumeration: a driver selects the one that describes what the engine does. [d3dkmdt: DXGK_ENGINE_TYPE]
+fn is_engine_type(kind: DXGK_ENGINE_TYPE) -> bool {
+    let last = DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_VIDEO_CODEC;
+    (DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_OTHER.0..=last.0).contains(&kind.0)
 }
 
 /// The driver tells the frequency of a node's clock, unless it has none.
@@ -354,4 +355,26 @@ fn threads(case: &Case) -> Result<(), Failure> {
         ended.map(|outcome| outcome.unwrap_or_else(|_| Err(Failure::new("a thread panicked")))).collect()
     });
     outcomes.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_of_any_type_of_the_enumeration() {
+        use DXGK_ENGINE_TYPE as Type;
+        for kind in [
+            Type::DXGK_ENGINE_TYPE_OTHER,
+            Type::DXGK_ENGINE_TYPE_3D,
+            Type::DXGK_ENGINE_TYPE_VIDEO_DECODE,
+            Type::DXGK_ENGINE_TYPE_SCENE_ASSEMBLY,
+            Type::DXGK_ENGINE_TYPE_COPY,
+            Type::DXGK_ENGINE_TYPE_CRYPTO,
+            Type::DXGK_ENGINE_TYPE_VIDEO_CODEC,
+        ] {
+            assert!(is_engine_type(kind), "{kind:?}");
+        }
+        assert!(!is_engine_type(Type(-1)) && !is_engine_type(Type(10)));
+    }
 }

@@ -174,8 +174,8 @@ pub(super) fn check_slots(
 pub(super) struct Surroundings {
     /// Bytes of physical memory.
     pub(super) memory: u64,
-    /// The function is a display controller.
-    pub(super) is_display: bool,
+    /// A function of the adapter is taken for the one that showed the firmware's console.
+    pub(super) is_post_device: bool,
     /// The driver's software key names a user-mode driver.
     pub(super) has_user_mode_driver: bool,
     pub(super) features: EnabledFeatures,
@@ -190,7 +190,7 @@ pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS, around: &Surroundings) -
     if !caps.MiscCaps.ComputeOnly() && !around.has_user_mode_driver {
         return Err(StartError::NoUserModeDriver);
     }
-    if around.is_display {
+    if around.is_post_device {
         return Err(StartError::RenderOnlyOnPostDevice);
     }
     let LARGE_INTEGER { QuadPart: highest } = caps.HighestAcceptableAddress;
@@ -235,6 +235,9 @@ fn check_scheduling_caps(caps: &DXGK_DRIVERCAPS, features: EnabledFeatures) -> R
         if let Some((_, cap)) = needing.into_iter().find(|(set, _)| *set) {
             return Err(StartError::SchedulingCapWithoutMultiEngine(cap));
         }
+    }
+    if scheduling.NoDmaPatching() && !scheduling.PreemptionAware() {
+        return Err(StartError::NoDmaPatchingWithoutPreemption);
     }
     if scheduling.NativeGpuFence() && !features.native_fence {
         return Err(StartError::NativeFenceNotEnabled);

@@ -294,7 +294,7 @@ impl Adapter {
         self.check_feature_interface()?;
         let around = Surroundings {
             memory: self.machine.ram().size(),
-            is_display: self.links().iter().any(|link| link.function.is_display()),
+            is_post_device: self.links().iter().any(|link| link.function.is_vga_compatible()),
             has_user_mode_driver: self.installation.software.get(USER_MODE_DRIVER_NAME).is_some(),
             features,
             version: self.miniport.version(),

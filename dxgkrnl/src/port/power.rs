@@ -5,6 +5,7 @@
 //! DxgkDdiSetPowerComponentFState and DxgkCbCompleteFStateTransition it is in neither state.
 //! [gpu-power-management-of-idle-and-active-power]
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +13,14 @@ use std::time::{Duration, Instant};
 
 use nt::lock::{Condvar, Mutex, MutexGuard, lock};
 use wddm_ddi::km::*;
+use wddm_ddi::nt::APC_LEVEL;
 use wddm_ddi::status::*;
 
 use super::Port;
 use crate::rank;
 use crate::start_error::StartError;
 use nt::bugcheck::Bugcheck;
+use nt::irql;
 
 /// How long a driver may take to complete a transition. [tdr-registry-keys: TdrDelay]
 const TRANSITION_LIMIT: Duration = Duration::from_secs(2);
@@ -58,6 +61,28 @@ struct Uses {
 impl Uses {
     fn is_unused(&self) -> bool {
         self.system == 0 && self.driver == 0
+    }
+}
+
+thread_local! {
+    /// The component of which the calling thread is inside DxgkDdiSetPowerComponentFState, as the driver names it.
+    static INSIDE: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// The calling thread is inside DxgkDdiSetPowerComponentFState until this is dropped.
+struct Inside {
+    before: Option<u32>,
+}
+
+impl Inside {
+    fn of(component: u32) -> Self {
+        Self { before: INSIDE.replace(Some(component)) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(self.before);
     }
 }
 
@@ -357,15 +382,25 @@ impl PowerComponents {
         enters
     }
 
-    /// DxgkCbSetPowerComponentActive: the driver needs the component. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
+    /// DxgkCbSetPowerComponentActive: the driver needs the component. A thread that calls it during a transition of the component waits for the end of that.
+    /// [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
     ///
     /// # Errors
-    /// The bugcheck that the driver earned by calling it from inside a transition of the component, where Windows would wait for ever.
+    /// The bugcheck that the driver earned by calling it where it could not wait: from inside DxgkDdiSetPowerComponentFState, whose page forbids it until
+    /// that has returned, or above PASSIVE_LEVEL, the level of its page, during a transition of the component.
     pub(crate) fn driver_uses(&self, adapter: &Port, index: u32) -> Result<NTSTATUS, Bugcheck> {
         let Some((place, component)) = self.named(index) else { return Ok(STATUS_INVALID_PARAMETER) };
-        if *lock(&component.transition) == Transition::Asked {
+        if let Some(outer) = INSIDE.get() {
             return Err(Bugcheck::fatal(format!(
-                "DxgkCbSetPowerComponentActive({index}) during a transition of the component: a deadlock"
+                "DxgkCbSetPowerComponentActive({index}) inside DxgkDdiSetPowerComponentFState of component {outer}: a deadlock; the callback may be called once that has returned \
+                 [d3dkmddi: DXGKDDISETPOWERCOMPONENTFSTATE]"
+            )));
+        }
+        let level = irql::current();
+        if level > APC_LEVEL && *lock(&component.transition) != Transition::None {
+            return Err(Bugcheck::fatal(format!(
+                "DxgkCbSetPowerComponentActive({index}) at IRQL {level} during a transition of the component, for whose end it waits: PASSIVE_LEVEL is required \
+                 [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]"
             )));
         }
         let mut uses = lock(&component.uses);
@@ -437,7 +472,10 @@ impl Component {
         }
         *lock(&self.transition) = Transition::Asked;
         let named = adapter.power.name_of(index);
-        let status = adapter.miniport.set_power_component_fstate(adapter.context().raw(), named, fstate).status();
+        let status = {
+            let _inside = Inside::of(named);
+            adapter.miniport.set_power_component_fstate(adapter.context().raw(), named, fstate).status()
+        };
         let verifier = adapter.machine.verifier();
         if !status.is_success() && !verifier.is_stopped() {
             verifier.raise(Bugcheck::fatal(format!(

@@ -279,9 +279,8 @@ impl VidMm {
         flags: DXGK_CREATEPROCESSFLAGS,
     ) -> Result<(KmdHandle, Arc<AddressSpace>), Failure> {
         let mut text: Vec<u16> = name.encode_utf16().take(NAME_MAX).chain([0]).collect();
-        let given = core::ptr::without_provenance_mut(id as usize);
         let mut args = DXGKARG_CREATEPROCESS::zeroed();
-        args.hDxgkProcess = given;
+        args.hDxgkProcess = KmdHandle::of_process(id).raw();
         args.Flags = flags;
         args.ProcessNameLength = text.len() as u32 - 1;
         args.pProcessName = text.as_mut_ptr();

@@ -26,6 +26,10 @@ impl VidSch {
     /// keeps them.
     pub(crate) fn forget(&self) {
         self.abandon_packets();
+        for node in &self.nodes {
+            node.state().forget_cancelled();
+            node.announce();
+        }
         let aside = core::mem::take(&mut *lock(&self.aside));
         let pending = core::mem::take(&mut *lock(&self.pending));
         let acting = core::mem::take(&mut *lock(&self.acting));

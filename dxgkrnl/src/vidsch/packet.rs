@@ -8,6 +8,7 @@ use nt::bugcheck::Bugcheck;
 use nt::lock::{MutexGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
+use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::*;
 
 use crate::ddi_buffer::LentBytes;
@@ -266,6 +267,7 @@ impl VidSch {
             let next = node.state().next(preemptible, self.timeouts.clock().now());
             match next {
                 Next::Nothing => {
+                    self.cancel_dropped(&adapter, node);
                     // Packets that were dropped instead of submitted have ended: waiters are told.
                     node.announce();
                     if node.state().is_contended() {
@@ -318,6 +320,7 @@ impl VidSch {
             adapter.miniport.submit_command_virtual(adapter.context().raw(), &args).status()
         };
         lent.end(&self.verifier, "DxgkDdiSubmitCommandVirtual", "pDmaBufferPrivateData");
+        node.state().keep_private(&packet);
         match (status, &packet.owner) {
             (STATUS_SUCCESS, _) => {}
             // The one refusal that the DDI knows: the packet completes in order, and its device is in error.
@@ -344,14 +347,56 @@ impl VidSch {
         }
     }
 
-    /// [d3dkmddi: DXGKARG_PREEMPTCOMMAND]
+    /// Tells the driver of the packets that were dropped, each of which is done then. [d3dkmddi: DXGKDDI_CANCELCOMMAND]
+    fn cancel_dropped(&self, adapter: &RenderAdapter, node: &Node) {
+        while !self.verifier.is_stopped() {
+            let dropped = node.state().next_cancelled();
+            let Some(packet) = dropped else { return };
+            self.cancel(adapter, packet);
+            node.state().end_cancelled();
+        }
+    }
+
+    /// The whole buffer is cancelled: with GPU virtual addresses nothing splits it, and it has no lists. [d3dkmddi: DXGKARG_CANCELCOMMAND]
+    fn cancel(&self, adapter: &RenderAdapter, mut packet: Packet) {
+        let Some(context) = packet.context().cloned() else { return };
+        let mut args = DXGKARG_CANCELCOMMAND::zeroed();
+        args.hContext = context.handles().1.raw();
+        (args.DmaBufferVirtualAddress, args.DmaBufferSize) = (packet.address, packet.size);
+        args.DmaBufferSubmissionEndOffset = packet.size;
+        let mut lent = LentBytes::new(&mut packet.private);
+        (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = lent.place();
+        args.DmaBufferPrivateDataSubmissionEndOffset = args.DmaBufferPrivateDataSize;
+        args.DmaBufferUmdPrivateDataSize = packet.user_private;
+        let status = {
+            let _class = self.scheduler_class();
+            adapter.miniport.cancel_command(adapter.context().raw(), &args).status()
+        };
+        lent.end(&self.verifier, "DxgkDdiCancelCommand", "pDmaBufferPrivateData");
+        self.must_succeed(if status == STATUS_SUCCESS { status } else { STATUS_UNSUCCESSFUL }, || {
+            Bugcheck::scheduler(
+                subcode::CANCELLATION_FAILED,
+                u64::from(status.0 as u32),
+                (&raw const args).addr() as u64,
+                0,
+                format!(
+                    "DxgkDdiCancelCommand answered {status}, and expected was STATUS_SUCCESS [d3dkmddi: DXGKDDI_CANCELCOMMAND]"
+                ),
+            )
+        });
+    }
+
+    /// At PASSIVE_LEVEL where the driver has set LowIrqlPreemptCommand, otherwise at DISPATCH_LEVEL. [d3dkmddi: DXGKDDI_PREEMPTCOMMAND, DXGKARG_PREEMPTCOMMAND;
+    /// mcdm-implementation-guidelines: SchedulingCaps requirements]
     fn preempt(&self, adapter: &RenderAdapter, number: u32, id: u32) {
         let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
         args.PreemptionFenceId = id;
         (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);
+        let low = adapter.caps().driver.SchedulingCaps.LowIrqlPreemptCommand();
+        let level = if low { PASSIVE_LEVEL } else { DISPATCH_LEVEL };
         let status = {
             let _class = self.scheduler_class();
-            adapter.miniport.preempt_command(adapter.context().raw(), &args).status()
+            adapter.miniport.preempt_command(level, adapter.context().raw(), &args).status()
         };
         self.must_succeed(if status == STATUS_SUCCESS { status } else { STATUS_UNSUCCESSFUL }, || {
             Bugcheck::scheduler(

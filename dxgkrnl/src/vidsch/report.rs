@@ -22,6 +22,8 @@ pub(crate) mod subcode {
     pub(crate) const VSYNC_WITHOUT_DISPLAY: u64 = 0x7;
     /// An answer of DxgkDdiQueryDependentEngineGroup without the node that was asked about, or with nodes that do not exist.
     pub(crate) const DEPENDENT_ENGINES: u64 = 0x8;
+    /// DxgkDdiCancelCommand failed.
+    pub(crate) const CANCELLATION_FAILED: u64 = 0x9;
     /// An aborted fence id that no packet on the hardware has, nor the last one completed.
     pub(crate) const INVALID_ABORTED_FENCE: u64 = 0xa;
     /// A page fault that says the hardware is broken.

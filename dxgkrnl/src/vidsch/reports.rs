@@ -16,6 +16,7 @@ use super::objects::fence::Fence;
 use super::objects::hardware::{HwContext, HwQueue};
 use super::objects::pending::FaultedDevices;
 use super::objects::preempting::{InvalidPreemption, Standing, TakenOff, Verdict};
+use super::objects::process_adapter::ProcessAdapter;
 use super::objects::running::Leaving;
 use super::objects::timeouts::Subject;
 use super::objects::worker::Work;
@@ -232,18 +233,7 @@ impl VidSch {
             FaultTarget::Context(handle) => {
                 self.find_context(handle).iter().map(|context| Arc::clone(context.device())).collect()
             }
-            FaultTarget::Process(handle) => {
-                let of_process = |context: &Arc<HwContext>| context.device().process.kmd_process.raw() == handle;
-                let mut devices: Vec<_> = self
-                    .contexts
-                    .all()
-                    .iter()
-                    .filter(|context| of_process(context))
-                    .map(|context| Arc::clone(context.device()))
-                    .collect();
-                devices.dedup_by_key(|device| device.id());
-                devices
-            }
+            FaultTarget::Process(handle) => self.devices_of_process(handle),
         };
         if devices.is_empty() {
             return Err(Bugcheck::new(
@@ -269,6 +259,22 @@ impl VidSch {
         ));
         let reset = self.reset_after(fault.node, Subject::Engine, fault.reset());
         Ok(FaultedDevices { devices, error, reset })
+    }
+
+    /// The devices with hardware contexts of the process with this handle, the system's or the driver's.
+    fn devices_of_process(&self, handle: HANDLE) -> Vec<Arc<Device>> {
+        let contexts = self.contexts.all();
+        let having = |is_process: &dyn Fn(&ProcessAdapter) -> bool| {
+            let own = contexts.iter().filter(|context| is_process(&context.device().process));
+            own.map(|context| Arc::clone(context.device())).collect::<Vec<_>>()
+        };
+        let mut devices = having(&|process| process.system_handle() == handle);
+        if devices.is_empty() {
+            devices = having(&|process| process.kmd_process.raw() == handle);
+        }
+        devices.sort_by_key(|device| device.id());
+        devices.dedup_by_key(|device| device.id());
+        devices
     }
 
     /// Hardware queues faulted: their devices are lost.
@@ -301,6 +307,6 @@ fn expected(target: FaultTarget) -> &'static str {
         FaultTarget::Context(_) => {
             "hHwContext of DXGKARG_CREATEHWCONTEXT, as the system gave it or as the driver answered it"
         }
-        FaultTarget::Process(_) => "hKmdProcess of DXGKARG_CREATEPROCESS, as the driver answered it",
+        FaultTarget::Process(_) => "hDxgkProcess or hKmdProcess of DXGKARG_CREATEPROCESS",
     }
 }

@@ -102,6 +102,7 @@ impl VidSch {
     pub(crate) fn new(adapter: &Arc<RenderAdapter>, recovery: Arc<dyn Recovery>) -> Arc<Self> {
         let caps = adapter.caps();
         let nodes = caps.nodes.len();
+        let cancels = caps.driver.SchedulingCaps.CancelCommandAware();
         Arc::new(Self {
             adapter: Arc::downgrade(adapter),
             verifier: Arc::clone(adapter.machine.verifier()),
@@ -112,7 +113,7 @@ impl VidSch {
                 engines: caps.engines,
                 optimized: caps.driver.SchedulingCaps.OptimizedNativeFenceSignaledInterrupt(),
             },
-            nodes: (0..nodes).map(|node| Node::new(caps.cannot_stop_packets(node))).collect(),
+            nodes: (0..nodes).map(|node| Node::new(caps.cannot_stop_packets(node), cancels)).collect(),
             contexts: Registry::new(),
             queues: Registry::new(),
             driver_queues: Registry::new(),

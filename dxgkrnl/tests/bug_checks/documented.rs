@@ -138,11 +138,6 @@ pub(crate) const OUT_OF_REACH: &[OutOfReach] = &[
     (0x119, &[0x6], "only vertical syncs carry a mask of adapters, and an adapter that computes only has none"),
     (
         0x119,
-        &[0x9],
-        "packets that were handed over are preempted or reset, never cancelled: DxgkDdiCancelCommand is not called",
-    ),
-    (
-        0x119,
         &[0x400, 0x1000, 0xa000, 0x10000],
         "corrupted memory or broken hardware inside the system; no rule for drivers",
     ),

@@ -28,8 +28,13 @@ fn code(status: NTSTATUS) -> u64 {
 
 /// A machine with a packet engine that nobody else uses.
 pub(crate) fn machine() -> Machine {
+    machine_with(|_| ())
+}
+
+/// As [`machine`], whose driver has other capabilities.
+fn machine_with(caps: fn(&mut DXGK_DRIVERCAPS)) -> Machine {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    Machine::start(&MACHINES[NEXT.fetch_add(1, Ordering::Relaxed)])
+    Machine::start_with(&MACHINES[NEXT.fetch_add(1, Ordering::Relaxed)], caps)
 }
 
 /// A packet on the hardware, and what the driver does about it: the parameters that it earns.
@@ -77,6 +82,25 @@ pub(crate) fn refused_packet(breaks: bool) -> Outcome {
         }
         [code(STATUS_UNSUCCESSFUL), machine.engine.arguments() as u64, 0]
     })
+}
+
+pub(crate) fn uncancelled_packet(breaks: bool) -> Outcome {
+    let machine = machine_with(|caps| caps.SchedulingCaps.set_CancelCommandAware(true));
+    let app = App::new(&machine);
+    app.submit(app.context(), 1 << 16);
+    let packet = machine.engine.rendered(1)[0];
+    machine.engine.let_go_of(0, packet.fence - 1);
+    machine.engine.answer_cancellations(if breaks { STATUS_UNSUCCESSFUL } else { STATUS_SUCCESS });
+    app.mark_as_error();
+    let (cancelled, arguments) = machine.engine.cancelled();
+    assert_eq!(cancelled.len(), 1);
+    if breaks {
+        let bugcheck = machine.bugcheck();
+        app.process.exit();
+        return Some((bugcheck, [code(STATUS_UNSUCCESSFUL), arguments as u64, 0]));
+    }
+    machine.end(&app.process);
+    None
 }
 
 pub(crate) fn faulted_paging(breaks: bool) -> Outcome {

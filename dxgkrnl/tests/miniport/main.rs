@@ -7,6 +7,7 @@ mod minimal;
 
 mod bad_pointers;
 mod device_faults;
+mod driver_caps;
 mod driver_unload;
 mod hardware_queue_versions;
 mod interface_versions;
@@ -16,6 +17,7 @@ mod minimal_miniport;
 mod minimal_queue;
 mod outliving;
 mod power;
+mod power_threads;
 mod priorities;
 mod quotas;
 mod silent_driver;

@@ -17,7 +17,7 @@ use wddm_ddi::types::*;
 const NAME: &str = "component";
 
 /// One engine with F0 and F1; the DDI is over when it returns.
-fn engine() -> DXGK_POWER_RUNTIME_COMPONENT {
+pub(super) fn engine() -> DXGK_POWER_RUNTIME_COMPONENT {
     let mut info: DXGK_POWER_RUNTIME_COMPONENT = Zeroed::zeroed();
     info.StateCount = 2;
     info.States[1].TransitionLatency = 10;
@@ -37,7 +37,7 @@ fn d3_transition() -> DXGK_POWER_RUNTIME_COMPONENT {
     info
 }
 
-fn completing() -> DXGK_POWER_RUNTIME_COMPONENT {
+pub(super) fn completing() -> DXGK_POWER_RUNTIME_COMPONENT {
     DXGK_POWER_RUNTIME_COMPONENT {
         Flags: DXGK_POWER_COMPONENT_FLAGS::new().with_DriverCompletesFStateTransition(true),
         ..engine()
@@ -48,7 +48,7 @@ unsafe extern "win64" fn returns(_: *mut c_void, _: u32, _: u32) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-fn interface(context: *mut c_void) -> (HANDLE, DXGKRNL_INTERFACE) {
+pub(super) fn interface(context: *mut c_void) -> (HANDLE, DXGKRNL_INTERFACE) {
     let adapter: &Adapter = crate::minimal::driver::adapter(context);
     (adapter.handle, adapter.interface)
 }
@@ -77,7 +77,7 @@ unsafe extern "win64" fn becomes_active(context: *mut c_void, component: u32, _:
     unsafe { interface.DxgkCbSetPowerComponentActive.unwrap()(handle, component) }
 }
 
-fn managed(components: fn() -> Vec<DXGK_POWER_RUNTIME_COMPONENT>) -> Mutant {
+pub(super) fn managed(components: fn() -> Vec<DXGK_POWER_RUNTIME_COMPONENT>) -> Mutant {
     Mutant {
         caps: |caps| caps.SupportRuntimePowerManagement = 1,
         table: |table| table.DxgkDdiSetPowerComponentFState = Some(returns),
@@ -98,7 +98,7 @@ unsafe extern "win64" fn report_idle(context: *mut c_void) -> BOOLEAN {
 }
 
 /// In a DPC: the engine is idle, as far as the driver knows.
-fn idle(adapter: &mut Adapter) {
+pub(super) fn idle(adapter: &mut Adapter) {
     let mut result = 0;
     let context = std::ptr::from_mut(adapter).cast();
     // SAFETY: handle, routine and place are good.
@@ -115,11 +115,11 @@ fn idle(adapter: &mut Adapter) {
 }
 
 /// Raises an interrupt, after which the driver's DPC runs.
-fn interrupt(bench: &Bench) {
+pub(super) fn interrupt(bench: &Bench) {
     bench.bus.register_write(0, REPORT, 4, u64::from(MONITORED));
 }
 
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+pub(super) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
     while !done() {
         assert!(std::time::Instant::now() < deadline, "{what} never happened");

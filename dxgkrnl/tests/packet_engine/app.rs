@@ -94,6 +94,15 @@ impl App {
         call(thunks().D3DKMTDestroyContext, D3DKMT_DESTROYCONTEXT { hContext: context }).map(|_| ())
     }
 
+    /// Puts the device into error.
+    pub(crate) fn mark_as_error(&self) {
+        let _attached = self.process.attach();
+        let mut args = D3DKMT_MARKDEVICEASERROR::zeroed();
+        args.hDevice = self.device;
+        args.Reason = D3DKMT_DEVICE_ERROR_REASON::D3DKMT_DEVICE_ERROR_REASON_GENERIC;
+        call(dxgkrnl::further_thunks().D3DKMTMarkDeviceAsError, args).unwrap();
+    }
+
     pub(crate) fn state(&self) -> D3DKMT_DEVICEEXECUTION_STATE {
         let _attached = self.process.attach();
         let mut args = D3DKMT_GETDEVICESTATE::zeroed();

@@ -41,6 +41,16 @@ pub(crate) struct Submitted {
     pub(crate) again: bool,
 }
 
+/// A packet that the system has dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cancelled {
+    pub(crate) context: usize,
+    pub(crate) address: u64,
+    /// The first byte of the private data.
+    pub(crate) mark: u8,
+    pub(crate) level: KIRQL,
+}
+
 #[derive(Default)]
 struct State {
     submitted: Vec<Submitted>,
@@ -64,6 +74,10 @@ struct State {
     stuck: bool,
     /// Reasons given to the calls of DxgkDdiCollectDbgInfo, in order.
     reasons: Vec<u32>,
+    /// Calls of DxgkDdiCancelCommand, the address of the arguments of the last, and what it answers.
+    cancelled: Vec<Cancelled>,
+    cancel_arguments: usize,
+    cancel_answer: Option<NTSTATUS>,
 }
 
 // SAFETY: what is kept of the reports are numbers.
@@ -98,6 +112,9 @@ const EMPTY: State = State {
     late: VecDeque::new(),
     stuck: false,
     reasons: Vec::new(),
+    cancelled: Vec::new(),
+    cancel_arguments: 0,
+    cancel_answer: None,
 };
 
 pub(crate) fn completed(node: u32, fence: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
@@ -161,7 +178,10 @@ pub(crate) unsafe extern "win64" fn submit<const N: usize>(
     state.answer.unwrap_or(STATUS_SUCCESS)
 }
 
-unsafe extern "win64" fn preempt<const N: usize>(context: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn preempt<const N: usize>(
+    context: HANDLE,
+    args: *const DXGKARG_PREEMPTCOMMAND,
+) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     let args = unsafe { &*args };
     let mut state = SCRIPTS[N].lock();
@@ -247,11 +267,33 @@ unsafe extern "win64" fn collect<const N: usize>(_context: HANDLE, args: *const 
     STATUS_SUCCESS
 }
 
+unsafe extern "win64" fn cancel<const N: usize>(_context: HANDLE, args: *const DXGKARG_CANCELCOMMAND) -> NTSTATUS {
+    let mut state = SCRIPTS[N].lock();
+    state.cancel_arguments = args.addr();
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    let mark = match args.DmaBufferPrivateDataSize {
+        0 => 0,
+        // SAFETY: the private data have as many bytes as the size says.
+        _ => unsafe { args.pDmaBufferPrivateData.cast::<u8>().read() },
+    };
+    let packet = Cancelled {
+        context: args.hContext.addr(),
+        address: args.DmaBufferVirtualAddress,
+        mark,
+        // SAFETY: no arguments.
+        level: unsafe { (driver::imports().KeGetCurrentIrql)() },
+    };
+    state.cancelled.push(packet);
+    state.cancel_answer.unwrap_or(STATUS_SUCCESS)
+}
+
 /// Sets the DDIs of the packet engine of machine `N` in a driver's table.
 pub(crate) fn fill<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
     table.DxgkDdiCollectDbgInfo = Some(collect::<N>);
     table.DxgkDdiSubmitCommandVirtual = Some(submit::<N>);
     table.DxgkDdiPreemptCommand = Some(preempt::<N>);
+    table.DxgkDdiCancelCommand = Some(cancel::<N>);
     table.DxgkDdiInterruptRoutine = Some(interrupt::<N>);
     table.DxgkDdiQueryDependentEngineGroup = Some(query_dependent::<N>);
     table.DxgkDdiQueryEngineStatus = Some(query_status::<N>);
@@ -312,6 +354,8 @@ impl Machine {
             MachineConfig { ram: 64 << 20, isolated_memory: false, clock: Clock::manual(), ..MachineConfig::default() },
         )
         .unwrap();
+        // An adapter that is not compute-only has to have one.
+        bench.machine.set_user_mode_driver(bench.driver, "minimal_umd.dll").unwrap();
         let luid = bench.start().unwrap();
         let engine = Engine { number: kind.number, bus: Arc::clone(&bench.bus) };
         engine.script().lock().submitted.clear();
@@ -412,6 +456,17 @@ impl Engine {
     /// Sets the status that DxgkDdiPreemptCommand returns from now on.
     pub(crate) fn answer_preemptions(&self, status: NTSTATUS) {
         self.script().lock().preemption_answer = Some(status);
+    }
+
+    /// Sets the status that DxgkDdiCancelCommand returns from now on.
+    pub(crate) fn answer_cancellations(&self, status: NTSTATUS) {
+        self.script().lock().cancel_answer = Some(status);
+    }
+
+    /// Calls of DxgkDdiCancelCommand so far, and the address of the arguments of the last.
+    pub(crate) fn cancelled(&self) -> (Vec<Cancelled>, usize) {
+        let state = self.script().lock();
+        (state.cancelled.clone(), state.cancel_arguments)
     }
 
     /// A node lets go of its packets at once when it is asked to; `completed` is the last one it has done.

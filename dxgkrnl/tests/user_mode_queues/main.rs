@@ -16,6 +16,7 @@ mod fence_sharing;
 mod fence_storage;
 mod native_fence;
 mod optimised_interrupt;
+mod process_fault;
 mod reset_beside_programs;
 mod reset_silence;
 mod stop_beside_programs;

@@ -68,12 +68,18 @@ pub(crate) struct NodeState {
     pub(in crate::vidsch) slice: Option<(u32, Duration)>,
     /// Done, and not yet announced.
     pub(in crate::vidsch) finished: Vec<Packet>,
+    /// The driver is told of packets that are dropped. [d3dkmddi: DXGK_VIDSCHCAPS, CancelCommandAware]
+    cancels: bool,
+    /// Dropped, oldest first: they are done when the driver was told.
+    cancelled: VecDeque<Packet>,
     pub(in crate::vidsch) running: Running,
 }
 
 impl NodeState {
-    fn new(begun_ends: bool) -> Self {
+    fn new(begun_ends: bool, cancels: bool) -> Self {
         Self {
+            cancels,
+            cancelled: VecDeque::new(),
             fences: PacketFences::starting_after(0),
             flight: VecDeque::new(),
             paging: VecDeque::new(),
@@ -110,6 +116,7 @@ impl NodeState {
     pub(in crate::vidsch) fn abandon(&mut self) {
         self.fences.abandon();
         self.end_everything();
+        self.forget_cancelled();
     }
 
     /// The node starts over: every packet counts as done. Those to come run.
@@ -123,8 +130,41 @@ impl NodeState {
         (self.preemption, self.evicting, self.slice) = (None, false, None);
         (self.probing, self.held) = (None, false);
         self.end_flight(|_| Leaving::Faulted);
-        let queued = self.queued.drain(..).flat_map(|queued| queued.packets);
-        self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)).chain(queued));
+        let queued: Vec<Packet> = self.queued.drain(..).flat_map(|queued| queued.packets).collect();
+        self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)));
+        self.drop_packets(queued);
+    }
+
+    /// These waited for the node and are dropped, since their devices are in error: they are done, or will be when the driver was told.
+    pub(in crate::vidsch) fn drop_packets(&mut self, packets: impl IntoIterator<Item = Packet>) {
+        if self.cancels && !self.fences.is_abandoned() {
+            self.cancelled.extend(packets);
+        } else {
+            self.finished.extend(packets);
+        }
+    }
+
+    /// The oldest dropped packet that the driver was not told of. It stays until [`NodeState::end_cancelled`], so that the node has something to decide.
+    pub(in crate::vidsch) fn next_cancelled(&self) -> Option<Packet> {
+        self.cancelled.front().cloned()
+    }
+
+    /// The driver was told of the oldest dropped packet, which is done.
+    pub(in crate::vidsch) fn end_cancelled(&mut self) {
+        self.finished.extend(self.cancelled.pop_front());
+    }
+
+    /// The driver is told of nothing any more.
+    pub(in crate::vidsch) fn forget_cancelled(&mut self) {
+        self.finished.extend(self.cancelled.drain(..));
+    }
+
+    /// The driver has written into the private data of a packet, which stay with it until it is done.
+    pub(in crate::vidsch) fn keep_private(&mut self, packet: &Packet) {
+        let flying = self.flight.iter_mut().find(|flying| flying.id == packet.id);
+        if let Some(flying) = flying.filter(|flying| flying.private != packet.private) {
+            flying.private.clone_from(&packet.private);
+        }
     }
 
     /// Queues a packet of a context behind its others.
@@ -235,13 +275,17 @@ impl NodeState {
     /// come next. Otherwise a context could be taken back each time before it has had the node, behind others that wait for what it does.
     pub(in crate::vidsch) fn take_back(&mut self) {
         self.taken_back = self.taken_back.wrapping_add(1);
-        let is_dropped = |packet: &Packet| packet.context().is_some_and(|context| packet.refused || context.is_lost());
+        let is_lost = |packet: &Packet| packet.context().is_some_and(|context| context.is_lost());
+        let is_dropped = |packet: &Packet| packet.context().is_some() && (packet.refused || is_lost(packet));
         self.end_flight(|packet| if is_dropped(packet) { Leaving::Faulted } else { Leaving::Preempted });
+        let mut lost = VecDeque::new();
         while let Some(mut packet) = self.flight.pop_back() {
             packet.again = true;
             match packet.context().cloned() {
                 None => self.paging.push_front(packet),
-                Some(_) if is_dropped(&packet) => self.finished.push(packet),
+                // The driver has nothing of one that it has refused.
+                Some(_) if packet.refused => self.finished.push(packet),
+                Some(_) if is_lost(&packet) => lost.push_front(packet),
                 Some(context) => {
                     self.queued_of(&context).push_front(packet);
                     if self.flight.is_empty() {
@@ -252,6 +296,7 @@ impl NodeState {
                 }
             }
         }
+        self.drop_packets(lost);
     }
 
     /// The context goes before all others of its rank.
@@ -330,7 +375,7 @@ impl NodeState {
             }
             !own
         });
-        self.finished.append(&mut dropped);
+        self.drop_packets(dropped);
         self.restart_slice_if_alone();
         self.ask_off(context)
     }
@@ -373,6 +418,7 @@ impl NodeState {
         !self.paging.is_empty()
             || !self.queued.is_empty()
             || !self.finished.is_empty()
+            || !self.cancelled.is_empty()
             || self.evicting
             || self.probing.is_some()
     }
@@ -416,9 +462,10 @@ pub(crate) struct Node {
 
 impl Node {
     /// A node without work. The first id is 1, so that a driver may take 0 for "nothing completed yet". `begun_ends`: the driver cannot stop a packet that
-    /// runs.
-    pub(crate) fn new(begun_ends: bool) -> Self {
-        Self { dispatching: Mutex::new(()), state: Mutex::new(NodeState::new(begun_ends)), completed: Condvar::new() }
+    /// runs. `cancels`: the driver is told of packets that are dropped.
+    pub(crate) fn new(begun_ends: bool, cancels: bool) -> Self {
+        let state = NodeState::new(begun_ends, cancels);
+        Self { dispatching: Mutex::new(()), state: Mutex::new(state), completed: Condvar::new() }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, NodeState, rank::NodeState> {

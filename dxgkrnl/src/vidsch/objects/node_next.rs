@@ -28,14 +28,15 @@ impl NodeState {
         if self.paused {
             return Next::Nothing;
         }
-        let finished = &mut self.finished;
+        let mut dropped = Vec::new();
         self.queued.retain_mut(|queued| {
             let lost = queued.context.is_lost();
             if lost {
-                finished.extend(queued.packets.drain(..));
+                dropped.extend(queued.packets.drain(..));
             }
             !lost
         });
+        self.drop_packets(dropped);
         let Some((best, standing)) = self.best() else { return Next::Nothing };
         let outranked =
             |packet: &Packet| packet.context().is_some_and(|context| standing.outranks(context.packet_priority()));

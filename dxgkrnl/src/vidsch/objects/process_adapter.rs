@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use nt::lock::{Mutex, lock};
+use wddm_ddi::types::HANDLE;
 
 use crate::account::Account;
 use crate::fence::Wait;
@@ -64,6 +65,11 @@ impl LingeringWaits {
 }
 
 impl ProcessAdapter {
+    /// The system's handle of the process, which the driver was given when it was created.
+    pub(crate) fn system_handle(&self) -> HANDLE {
+        KmdHandle::of_process(self.id).raw()
+    }
+
     /// Number and name of the process, for reports.
     pub(crate) fn owner(&self) -> String {
         format!("process {} ({})", self.id, self.name)
