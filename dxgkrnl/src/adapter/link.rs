@@ -110,7 +110,7 @@ mod tests {
 
     use super::super::rules::check_physical_adapter;
     use super::*;
-    use crate::adapter::NodeCaps;
+    use crate::caps::NodeCaps;
 
     fn part(types: &[DXGK_ENGINE_TYPE]) -> EngineCaps {
         let node = |kind: &DXGK_ENGINE_TYPE| {

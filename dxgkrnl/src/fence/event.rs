@@ -129,7 +129,7 @@ pub(super) mod tests {
     fn a_number_that_is_no_event_is_refused_by_name() {
         assert_eq!(of(-1).err(), Some(STATUS_INVALID_HANDLE));
         assert_eq!(of(1 << 29).err(), Some(STATUS_INVALID_HANDLE));
-        let file = fs::File::open("/proc/self/status").unwrap();
+        let file = std::fs::File::open("/proc/self/status").unwrap();
         let (pipe, writing) = std::io::pipe().unwrap();
         let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         for other in [file.as_fd(), pipe.as_fd(), writing.as_fd(), socket.as_fd()] {
