@@ -27,7 +27,7 @@ use std::{env, fs, thread};
 use answers::{BROKEN_ANSWERS, CAPS, ENTRY, MEMORY, OBJECTS};
 use device_memory::MEMORY_MISTAKES;
 use interrupts::{LATE, UNUSABLE, WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
-use mistakes::{BROKEN, Broken, REFUSED, STOPPING};
+use mistakes::{BROKEN, BROKEN_TABLES, Broken, REFUSED, STOPPING, TABLES_IN_LOCAL_MEMORY};
 use power::{BROKEN_POWER, WITH_COMPONENT};
 use queues::{BROKEN_QUEUES, WITH_QUEUES};
 use resets::{BROKEN_RESETS, STOPS_ANYWHERE};
@@ -415,6 +415,15 @@ fn is_named(toy: &Toy, broken: &Broken, timeout: &str) {
 fn a_broken_function_is_named_with_what_was_expected_and_seen() {
     some_at_a_time(&[BROKEN, BROKEN_ANSWERS, BROKEN_RESETS].concat(), |broken| {
         let Some(toy) = Toy::new(broken.name, broken.old, broken.new) else { return };
+        is_named(&toy, broken, TIMEOUT);
+    });
+}
+
+#[test]
+fn a_broken_function_of_page_tables_in_local_memory_is_named_with_its_rule() {
+    some_at_a_time(BROKEN_TABLES, |broken| {
+        let changes = [TABLES_IN_LOCAL_MEMORY, (broken.old, broken.new)];
+        let Some(toy) = Toy::with_changes(broken.name, &changes) else { return };
         is_named(&toy, broken, TIMEOUT);
     });
 }

@@ -23,6 +23,8 @@
 /* Memory segments, counted from 1 in the order in which they are described. */
 #define SEGMENT_SYSTEM 1
 #define SEGMENT_LOCAL 2
+/* Page tables lie in system memory: in a local memory segment they must not be written by DXGK_PAGETABLEUPDATE_CPU_VIRTUAL [DXGK_GPUMMUCAPS]. */
+#define SEGMENT_TABLES 0
 
 struct adapter {
     DXGKRNL_INTERFACE interface;
@@ -39,7 +41,7 @@ struct device {
 
 struct context {
     struct adapter *adapter;
-    UINT64 root; /* place of the root page table in BAR2 */
+    UINT64 root; /* the root page table, as the function takes it */
 };
 
 struct allocation {
@@ -286,8 +288,8 @@ static NTSTATUS query_adapter_info(HANDLE handle, const DXGKARG_QUERYADAPTERINFO
     } else if (args->Type == DXGKQAITYPE_PAGETABLELEVELDESC) {
         DXGK_PAGE_TABLE_LEVEL_DESC *level = args->pOutputData; /* the same on each */
         level->PageTableIndexBitCount = 9;
-        level->PageTableSegmentId = SEGMENT_LOCAL;
-        level->PagingProcessPageTableSegmentId = SEGMENT_LOCAL;
+        level->PageTableSegmentId = SEGMENT_TABLES;
+        level->PagingProcessPageTableSegmentId = SEGMENT_TABLES;
         level->PageTableSizeInBytes = PAGE_SIZE;
         level->PageTableAlignmentInBytes = PAGE_SIZE;
     } else if (args->Type == DXGKQAITYPE_HISTORYBUFFERPRECISION) {
@@ -456,7 +458,7 @@ static UINT64 entry_of(const DXGK_PTE *pte)
            (pte->Segment == 0 ? TOY_PTE_SYSTEM : 0) | (pte->Zero ? TOY_PTE_ZERO : 0);
 }
 
-/* Page tables lie in BAR2, and the processor writes them there: in a directory, the places of tables, which are in BAR2 too. */
+/* The processor writes page tables where they lie: in a directory, the places of tables. */
 static NTSTATUS update_page_table(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE *update)
 {
     volatile UINT64 *table = update->PageTableAddress.CpuVirtual;
@@ -522,7 +524,7 @@ static SIZE_T get_root_page_table_size(HANDLE handle, DXGKARG_GETROOTPAGETABLESI
 static VOID set_root_page_table(HANDLE handle, const DXGKARG_SETROOTPAGETABLE *args)
 {
     UNREFERENCED_PARAMETER(handle);
-    ((struct context *)args->hContext)->root = args->Address.SegmentOffset;
+    ((struct context *)args->hContext)->root = args->Address.SegmentOffset | (args->Address.SegmentId == 0 ? TOY_PTE_SYSTEM : 0);
 }
 
 /* ---- Packets ---- */

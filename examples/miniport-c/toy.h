@@ -13,7 +13,7 @@
 #define TOY_ADDRESS_LOW 0x04    /* GPU virtual address of the commands that SUBMIT starts */
 #define TOY_ADDRESS_HIGH 0x08
 #define TOY_SIZE 0x0c           /* their bytes */
-#define TOY_ROOT_LOW 0x10       /* place of their root page table in BAR2 */
+#define TOY_ROOT_LOW 0x10       /* their root page table, as an entry of a directory names a table */
 #define TOY_ROOT_HIGH 0x14
 #define TOY_SUBMIT 0x18         /* written: queues the commands under this number, which is not 0 */
 #define TOY_PREEMPT 0x1c        /* written: forgets what is queued and has not begun, and reports this number */
@@ -55,8 +55,8 @@
 #define TOY_MEMORY 0x800000
 
 /*
- * Page tables lie in BAR2: three levels of 512 entries, 9 bits of the address each, above pages of 4 KiB. An entry is a page number << 12, of BAR2 or,
- * with TOY_PTE_SYSTEM, of system memory, and these bits.
+ * Page tables lie in BAR2 or in system memory: three levels of 512 entries, 9 bits of the address each, above pages of 4 KiB. An entry is a page number << 12,
+ * of BAR2 or, with TOY_PTE_SYSTEM, of system memory, and these bits.
  */
 #define TOY_PTE_VALID 1ull
 #define TOY_PTE_READ_ONLY 2ull

@@ -191,33 +191,30 @@ class Toy:
         else:
             raise Fault(0)
 
+    def place(self, entry, offset, length, address):
+        """Where an entry leads: the memory, and `offset` behind the start of its page there. `address` is that of the access."""
+        where = (entry & ~0xFFF) + offset
+        for start, memory in self.maps.items() if entry & TOY_PTE_SYSTEM else [(0, self.memory)]:
+            if 0 <= where - start and where - start + length <= len(memory):
+                return memory, where - start
+        raise Fault(address)
+
     def pieces(self, root, address, size, writes):
         """The places of `size` bytes at an address, page by page: the memory, the offset in it and the length."""
         while size:
-            table = root
+            entry = root
             for level in reversed(range(TOY_LEVELS)):
-                at = table + 8 * (address >> 12 + 9 * level & 511)
-                if at + 8 > TOY_MEMORY:
-                    raise Fault(address)
-                (entry,) = struct.unpack_from("<Q", self.memory, at)
+                memory, at = self.place(entry, 8 * (address >> 12 + 9 * level & 511), 8, address)
+                (entry,) = struct.unpack_from("<Q", memory, at)
                 if entry & TOY_PTE_VALID and entry & TOY_PTE_ZERO and not writes:
                     break
-                if not entry & TOY_PTE_VALID or entry & TOY_PTE_ZERO or level and entry & TOY_PTE_SYSTEM or writes and entry & TOY_PTE_READ_ONLY:
+                if not entry & TOY_PTE_VALID or entry & TOY_PTE_ZERO or writes and entry & TOY_PTE_READ_ONLY:
                     raise Fault(address)
-                table = entry & ~0xFFF
             length = min(size, PAGE - address % PAGE)
-            where = table + address % PAGE
             if entry & TOY_PTE_ZERO:
                 yield bytes(length), 0, length
-            elif entry & TOY_PTE_SYSTEM:
-                found = next((item for item in self.maps.items() if 0 <= where - item[0] < len(item[1])), None)
-                if found is None:
-                    raise Fault(address)
-                yield found[1], where - found[0], length
-            elif where + length <= TOY_MEMORY:
-                yield self.memory, where, length
             else:
-                raise Fault(address)
+                yield *self.place(entry, address % PAGE, length, address), length
             address, size = address + length, size - length
 
     def load(self, root, address, size):

@@ -143,7 +143,7 @@ pub(crate) const MEMORY: &[Refused] = &[
     ),
     (
         "tables-in-no-segment",
-        "level->PageTableSegmentId = SEGMENT_LOCAL;",
+        "level->PageTableSegmentId = SEGMENT_TABLES;",
         "level->PageTableSegmentId = 9;",
         &["PageTableSegmentId of level 0 is 9: the segment does not exist"],
     ),
@@ -155,10 +155,10 @@ pub(crate) const MEMORY: &[Refused] = &[
     ),
     (
         "tables-that-fit-nowhere",
-        "level->PageTableAlignmentInBytes = PAGE_SIZE;",
-        "level->PageTableAlignmentInBytes = 0x80000000;",
+        "level->PagingProcessPageTableSegmentId = SEGMENT_TABLES;\n        level->PageTableSizeInBytes = PAGE_SIZE;\n        level->PageTableAlignmentInBytes = PAGE_SIZE;",
+        "level->PagingProcessPageTableSegmentId = SEGMENT_LOCAL;\n        level->PageTableSizeInBytes = PAGE_SIZE;\n        level->PageTableAlignmentInBytes = 0x80000000;",
         &[
-            "PageTableSegmentId of level 0 is 2: no table of 4096 bytes, aligned to 2147483648, fits into the 8388608 bytes",
+            "PagingProcessPageTableSegmentId of level 0 is 2: no table of 4096 bytes, aligned to 2147483648, fits into the 8388608 bytes",
             "[d3dkmddi: DXGK_GPUMMUCAPS]",
         ],
     ),

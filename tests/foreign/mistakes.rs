@@ -10,6 +10,34 @@ pub(crate) struct Broken {
     pub(crate) told: &'static [&'static str],
 }
 
+/// Page tables in the toy's own memory, where other tables and the end of the segment are behind them.
+pub(crate) const TABLES_IN_LOCAL_MEMORY: (&str, &str) =
+    ("#define SEGMENT_TABLES 0\n", "#define SEGMENT_TABLES SEGMENT_LOCAL\n");
+
+/// What a driver does wrong with such tables.
+pub(crate) const BROKEN_TABLES: &[Broken] = &[
+    Broken {
+        name: "table-overrun-into-another",
+        old: "    for (UINT i = 0; i < update->NumPageTableEntries; i++)\n",
+        new: "    if (update->Flags.InitialUpdate && update->PageTableLevel == 0)\n        table[512] = 0xbad0001;\n    for (UINT i = 0; i < update->NumPageTableEntries; i++)\n",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &[
+            "0x113",
+            "DXGK_OPERATION_UPDATE_PAGE_TABLE",
+            "wrote behind the 0x1000 bytes of the page table, where another page table is: at offset 0x1000",
+            "is 0xbad0001",
+            "PageTableSizeInBytes [d3dkmddi: DXGK_PAGE_TABLE_LEVEL_DESC]",
+        ],
+    },
+    Broken {
+        name: "table-overrun-of-the-segment",
+        old: "    for (UINT i = 0; i < update->NumPageTableEntries; i++)\n",
+        new: "    if (update->Flags.InitialUpdate && update->StartIndex == 0)\n        table[512] = 1;\n    for (UINT i = 0; i < update->NumPageTableEntries; i++)\n",
+        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
+        told: &["0x50 (0x", "bytes behind 0x", "of device memory at 0x", "update_page_table", "toy.c:"],
+    },
+];
+
 pub(crate) const BROKEN: &[Broken] = &[
     Broken {
         name: "completions-unreported",
@@ -374,26 +402,6 @@ pub(crate) const BROKEN: &[Broken] = &[
         new: "(pte->Segment == 0 && !pte->Zero ? TOY_PTE_SYSTEM : 0)",
         case: "AnyDriver.ZerosAreReadWhereTheyAreMapped",
         told: &["memory to which zeros were copied: word "],
-    },
-    Broken {
-        name: "table-overrun-into-another",
-        old: "    for (UINT i = 0; i < update->NumPageTableEntries; i++)\n",
-        new: "    if (update->Flags.InitialUpdate && update->PageTableLevel == 0)\n        table[512] = 0xbad0001;\n    for (UINT i = 0; i < update->NumPageTableEntries; i++)\n",
-        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
-        told: &[
-            "0x113",
-            "DXGK_OPERATION_UPDATE_PAGE_TABLE",
-            "wrote behind the 0x1000 bytes of the page table, where another page table is: at offset 0x1000",
-            "is 0xbad0001",
-            "PageTableSizeInBytes [d3dkmddi: DXGK_PAGE_TABLE_LEVEL_DESC]",
-        ],
-    },
-    Broken {
-        name: "table-overrun-of-the-segment",
-        old: "    for (UINT i = 0; i < update->NumPageTableEntries; i++)\n",
-        new: "    if (update->Flags.InitialUpdate && update->StartIndex == 0)\n        table[512] = 1;\n    for (UINT i = 0; i < update->NumPageTableEntries; i++)\n",
-        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
-        told: &["0x50 (0x", "bytes behind 0x", "of device memory at 0x", "update_page_table", "toy.c:"],
     },
     Broken {
         name: "d3-refused",

@@ -122,7 +122,7 @@ pub type PDXGKCB_QUERYFEATURESUPPORT = unsafe extern "win64" fn(Args: *mut DXGKA
 pub type PDXGKCB_DISCONNECTDOORBELL = unsafe extern "win64" fn(Args: *const DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS;
 
 /// Table of callbacks; the driver copies it whole, since its storage may go away after `DxgkDdiStartDevice`.
-/// Slots typed [`UnusedSlot`] belong to callbacks no render or compute driver here calls.
+/// Slots typed [`UnusedSlot`] belong to callbacks that no driver of this repository calls; a function stands in each of them all the same.
 /// [dispmprt: DXGKRNL_INTERFACE]
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -28,5 +28,5 @@ mod versions;
 pub(crate) use device_power::{NotAsleep, PowerAction};
 pub(crate) use link::check_chain;
 pub(crate) use object::Adapter;
-pub(crate) use registry::{adapter_of, adapters_of};
+pub(crate) use registry::{adapter_of, adapters_beside, adapters_of};
 pub(crate) use start::{DeviceSettings, DeviceStack, add, start};

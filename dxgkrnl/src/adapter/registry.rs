@@ -35,6 +35,14 @@ pub(crate) fn adapter_of(driver: &Arc<Driver>, handle: HANDLE) -> Option<Arc<Ada
     Arc::ptr_eq(adapter.miniport.driver(), driver).then_some(adapter)
 }
 
+/// Every adapter of the machine that an adapter is of, of whatever driver; itself is one.
+pub(crate) fn adapters_beside(adapter: &Adapter) -> Vec<Arc<Adapter>> {
+    let adapters = ADAPTERS.read();
+    let mut adapters: Vec<Arc<Adapter>> = adapters.values().filter_map(Weak::upgrade).collect();
+    adapters.retain(|beside| beside.machine.is_same(&adapter.machine));
+    adapters
+}
+
 /// Every adapter of a driver, for callbacks that name none.
 pub(crate) fn adapters_of(driver: &Arc<Driver>) -> Vec<Arc<Adapter>> {
     let adapters = ADAPTERS.read();

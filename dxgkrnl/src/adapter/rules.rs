@@ -422,6 +422,10 @@ fn page_table_segment_rule(
     let Some(segment) = segments.iter().find(|segment| segment.id == id) else {
         return Some("the segment does not exist".to_owned());
     };
+    if by_cpu && segment.flags.SupportsCpuHostAperture() {
+        let text = "the CPU writes the tables, and this system does not reach page tables through a CPU host aperture (SupportsCpuHostAperture of DXGK_SEGMENTFLAGS), only in a segment that is CpuVisible or in system memory, segment 0";
+        return Some(text.to_owned());
+    }
     if by_cpu && !segment.flags.Aperture() && !segment.flags.CpuVisible() {
         return Some("the CPU writes the tables, and the segment is not CpuVisible".to_owned());
     }

@@ -75,8 +75,26 @@ pub(super) fn on_link<R>(
 /// A callback answers STATUS_INVALID_PARAMETER for an argument that its page rules out: that is a finding, and the log has the argument and the rule.
 pub(super) fn invalid(name: &str, adapter: &Adapter, why: impl Display) -> NTSTATUS {
     adapter.machine.rescues().add(Rescue::MisusedCallback, 1);
-    adapter.machine.verifier().log(format!("{name} answers {STATUS_INVALID_PARAMETER}: {why}"));
-    STATUS_INVALID_PARAMETER
+    refused(name, adapter, STATUS_INVALID_PARAMETER, why)
+}
+
+/// As [`invalid`], of a callback that answers nothing.
+pub(super) fn ignored(name: &str, adapter: &Adapter, why: impl Display) {
+    adapter.machine.rescues().add(Rescue::MisusedCallback, 1);
+    adapter.machine.verifier().log(format!("{name} does nothing: {why}"));
+}
+
+/// A callback answers an error for what is no mistake of the driver's: no finding, but the log has the reason.
+pub(super) fn refused(name: &str, adapter: &Adapter, status: NTSTATUS, why: impl Display) -> NTSTATUS {
+    adapter.machine.verifier().log(format!("{name} answers {status}: {why}"));
+    status
+}
+
+/// What is wrong with the address of a structure that a callback reads and fills, in words; None if it may be read.
+pub(super) fn wrong_place<T>(argument: &str, address: *const T) -> Option<String> {
+    (address.is_null() || !address.is_aligned()).then(|| {
+        format!("{argument} is {address:p}, and expected is an address that is a multiple of {}", align_of::<T>())
+    })
 }
 
 /// The adapter that a driver names by its device handle.

@@ -8,7 +8,8 @@ use wddm_ddi::km::{DOCKING_STATE, DXGK_DEVICE_INFO};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::call::{Level, answer, check_range, invalid, on_link};
+use super::call::{Level, answer, check_range, invalid, on_link, refused};
+use crate::adapter::Adapter;
 use crate::port::Link;
 use nt::bugcheck::Bugcheck;
 use nt::driver::MapCall;
@@ -123,11 +124,27 @@ fn unmap(name: &str, link: &Link, address: usize, by: MapCall) -> Result<bool, B
     })
 }
 
-/// Checks a transfer of configuration space and cuts it into naturally aligned pieces of (offset, bytes, position).
-fn pieces(data_type: u32, buffer: *mut c_void, offset: u32, length: u32) -> Result<Vec<(u16, u8, usize)>, NTSTATUS> {
+/// Spaces of DxgkCbReadDeviceSpace besides DXGK_WHICHSPACE_CONFIG. [dispmprt: DXGKCB_READ_DEVICE_SPACE]
+const DXGK_WHICHSPACE_ROM: u32 = 0x5269_6350;
+const DXGK_WHICHSPACE_MCH: u32 = 0x8000_0000;
+const DXGK_WHICHSPACE_BRIDGE: u32 = 0x8000_0001;
+
+/// Pieces of a transfer of configuration space: (offset, bytes, position in the buffer).
+type Pieces = Vec<(u16, u8, usize)>;
+
+/// Checks a transfer of configuration space and cuts it into naturally aligned pieces.
+///
+/// # Errors
+/// The argument that the page rules out, in words.
+fn pieces(buffer: *mut c_void, offset: u32, length: u32) -> Result<Pieces, String> {
+    if buffer.is_null() {
+        return Err("Buffer is NULL, and expected is the address of a buffer".to_owned());
+    }
     let end = offset.checked_add(length).filter(|end| *end <= CONFIG_SPACE);
-    let Some(end) = end.filter(|_| data_type == DXGK_WHICHSPACE_CONFIG && !buffer.is_null()) else {
-        return Err(STATUS_INVALID_PARAMETER);
+    let Some(end) = end else {
+        return Err(format!(
+            "Offset {offset:#x} and Length {length:#x} reach past the end of configuration space, which has {CONFIG_SPACE} bytes"
+        ));
     };
     let mut pieces = Vec::new();
     let mut at = offset;
@@ -139,18 +156,34 @@ fn pieces(data_type: u32, buffer: *mut c_void, offset: u32, length: u32) -> Resu
     Ok(pieces)
 }
 
+/// What a transfer of another space than configuration space is answered with, and of which the log has the reason. None for configuration space.
+/// [dispmprt: DXGKCB_READ_DEVICE_SPACE, DXGKCB_WRITE_DEVICE_SPACE]
+fn other_space(name: &str, adapter: &Adapter, data_type: u32) -> Option<NTSTATUS> {
+    let space = match data_type {
+        DXGK_WHICHSPACE_CONFIG => return None,
+        DXGK_WHICHSPACE_ROM => "DXGK_WHICHSPACE_ROM, and a function of this machine has no expansion ROM",
+        DXGK_WHICHSPACE_MCH => "DXGK_WHICHSPACE_MCH, and this machine has no memory controller hub on a bus",
+        DXGK_WHICHSPACE_BRIDGE => {
+            "DXGK_WHICHSPACE_BRIDGE, and this system does not reach the configuration space of a root port"
+        }
+        other => {
+            let why = format!(
+                "DataType is {other:#x}, and expected is DXGK_WHICHSPACE_CONFIG, _ROM, _MCH or _BRIDGE [dispmprt: DXGKCB_READ_DEVICE_SPACE]"
+            );
+            return Some(invalid(name, adapter, why));
+        }
+    };
+    Some(refused(name, adapter, STATUS_UNSUCCESSFUL, format!("DataType is {space}")))
+}
+
 /// The driver's buffer, piece by piece, and the count of what was done.
 fn transfer(
     name: &'static str,
-    pieces: Result<Vec<(u16, u8, usize)>, NTSTATUS>,
+    pieces: Pieces,
     length: u32,
     done: *mut u32,
     mut piece: impl FnMut(u16, u8, usize) -> Result<(), Fault>,
 ) -> Result<NTSTATUS, Bugcheck> {
-    let pieces = match pieces {
-        Ok(pieces) => pieces,
-        Err(status) => return Ok(status),
-    };
     for (offset, size, position) in pieces {
         piece(offset, size, position).map_err(|fault| bad_pointer(name, fault))?;
     }
@@ -168,11 +201,15 @@ pub(super) unsafe extern "win64" fn read_device_space(
     read: *mut u32,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbReadDeviceSpace";
-    on_link(NAME, Level::Passive, handle, |_, _, link| {
-        let pieces = pieces(data_type, buffer, offset, length);
-        if pieces.is_ok() {
-            check_range(NAME, buffer.addr(), length as usize, Access::Write)?;
+    on_link(NAME, Level::Passive, handle, |adapter, _, link| {
+        if let Some(status) = other_space(NAME, adapter, data_type) {
+            return Ok(status);
         }
+        let pieces = match pieces(buffer, offset, length) {
+            Ok(pieces) => pieces,
+            Err(why) => return Ok(invalid(NAME, adapter, format!("{why} [dispmprt: DXGKCB_READ_DEVICE_SPACE]"))),
+        };
+        check_range(NAME, buffer.addr(), length as usize, Access::Write)?;
         transfer(NAME, pieces, length, read, |offset, size, position| {
             let value = link.function.bus.config_read(offset, size).to_le_bytes();
             let value = value.get(..usize::from(size)).unwrap_or_default();
@@ -191,13 +228,17 @@ pub(super) unsafe extern "win64" fn write_device_space(
     written: *mut u32,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbWriteDeviceSpace";
-    on_link(NAME, Level::Passive, handle, |_, _, link| {
-        let pieces = pieces(data_type, buffer, offset, length);
-        if pieces.is_ok() {
-            check_range(NAME, buffer.addr(), length as usize, Access::Read)?;
-            // Nothing is written to the device from a buffer that ends too soon.
-            guarded::probe(buffer.cast(), length as usize).map_err(|fault| bad_pointer(NAME, fault))?;
+    on_link(NAME, Level::Passive, handle, |adapter, _, link| {
+        if let Some(status) = other_space(NAME, adapter, data_type) {
+            return Ok(status);
         }
+        let pieces = match pieces(buffer, offset, length) {
+            Ok(pieces) => pieces,
+            Err(why) => return Ok(invalid(NAME, adapter, format!("{why} [dispmprt: DXGKCB_WRITE_DEVICE_SPACE]"))),
+        };
+        check_range(NAME, buffer.addr(), length as usize, Access::Read)?;
+        // Nothing is written to the device from a buffer that ends too soon.
+        guarded::probe(buffer.cast(), length as usize).map_err(|fault| bad_pointer(NAME, fault))?;
         transfer(NAME, pieces, length, written, |offset, size, position| {
             let mut value = [0; 4];
             let piece = value.get_mut(..usize::from(size)).unwrap_or_default();
@@ -215,11 +256,10 @@ mod tests {
     #[test]
     fn transfers_are_cut_into_aligned_pieces_and_bounded() {
         let buffer = core::ptr::without_provenance_mut(8);
-        assert_eq!(pieces(0, buffer, 1, 8), Ok(vec![(1, 1, 0), (2, 2, 1), (4, 4, 3), (8, 1, 7)]));
-        assert_eq!(pieces(0, buffer, 0, 4096).map(|pieces| pieces.len()), Ok(1024));
-        assert_eq!(pieces(0, buffer, 1, 4096), Err(STATUS_INVALID_PARAMETER));
-        assert_eq!(pieces(0, buffer, u32::MAX, 2), Err(STATUS_INVALID_PARAMETER));
-        assert_eq!(pieces(1, buffer, 0, 4), Err(STATUS_INVALID_PARAMETER));
-        assert_eq!(pieces(0, std::ptr::null_mut(), 0, 4), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(pieces(buffer, 1, 8), Ok(vec![(1, 1, 0), (2, 2, 1), (4, 4, 3), (8, 1, 7)]));
+        assert_eq!(pieces(buffer, 0, 4096).map(|pieces| pieces.len()), Ok(1024));
+        assert!(pieces(buffer, 1, 4096).is_err());
+        assert!(pieces(buffer, u32::MAX, 2).is_err());
+        assert!(pieces(std::ptr::null_mut(), 0, 4).is_err());
     }
 }

@@ -9,7 +9,10 @@ use wddm_ddi::types::*;
 use crate::config::FeaturePolicy;
 use crate::port::DXGK_FEATURE_SUPPORT_ALWAYS_ON;
 
-use super::call::{Level, answer, argument, invalid, named_adapter, no_reference, on_adapter, on_driver};
+use super::call::{
+    Level, answer, argument, invalid, named_adapter, no_reference, on_adapter, on_driver, refused, wrong_place,
+};
+use crate::adapter::adapters_of;
 
 /// Version 1 of every feature is what the system knows.
 const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;
@@ -21,8 +24,8 @@ pub(super) unsafe extern "win64" fn query_services(
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbQueryServices";
     on_adapter(NAME, Level::Passive, handle, |adapter| {
-        if interface.is_null() || !interface.is_aligned() {
-            return Ok(STATUS_INVALID_PARAMETER);
+        if let Some(why) = wrong_place("Interface", interface) {
+            return Ok(invalid(NAME, adapter, format!("{why} [dispmprt: DXGKCB_QUERY_SERVICES]")));
         }
         // The service came with WDDM 3.2. [d3dkmddi: DXGK_FEATURE_INTERFACE]
         let has_features = adapter.miniport.version().version >= DXGKDDI_INTERFACE_VERSION_WDDM3_2;
@@ -55,14 +58,19 @@ pub(super) unsafe extern "win64" fn query_services(
 unsafe extern "win64" fn is_feature_enabled2(handle: HANDLE, args: *mut DXGKARGCB_ISFEATUREENABLED2) -> NTSTATUS {
     const NAME: &str = "IsFeatureEnabled";
     on_adapter(NAME, Level::Passive, handle, |adapter| {
-        if args.is_null() || !args.is_aligned() {
-            return Ok(STATUS_INVALID_PARAMETER);
+        if let Some(why) = wrong_place("Args", args) {
+            return Ok(invalid(NAME, adapter, format!("{why} [d3dkmddi: DXGKCB_ISFEATUREENABLED2]")));
         }
         // SAFETY: numbers and an address, which any bytes are.
         let mut asked = unsafe { argument(NAME, args) }?;
         let decision = adapter.feature(asked.FeatureId);
+        // A driver that is newer than the system asks for what the system does not know: no mistake of the driver's.
         if !decision.known {
-            return Ok(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "FeatureId is {:#x}, which is no feature that this system knows [d3dkmddi: DXGKCB_ISFEATUREENABLED2]",
+                asked.FeatureId.0
+            );
+            return Ok(refused(NAME, adapter, STATUS_INVALID_PARAMETER, why));
         }
         asked.Result.Version = if decision.enabled { FEATURE_VERSION } else { 0 };
         asked.Result.Bits = DXGK_ISFEATUREENABLED_RESULT_Bits::new()
@@ -82,8 +90,8 @@ unsafe extern "win64" fn query_feature_interface(
 ) -> NTSTATUS {
     const NAME: &str = "QueryFeatureInterface";
     on_adapter(NAME, Level::Passive, handle, |adapter| {
-        if args.is_null() || !args.is_aligned() {
-            return Ok(STATUS_INVALID_PARAMETER);
+        if let Some(why) = wrong_place("Args", args) {
+            return Ok(invalid(NAME, adapter, format!("{why} [d3dkmddi: DXGKCB_QUERYFEATUREINTERFACE]")));
         }
         // SAFETY: numbers and an address, which any bytes are.
         let mut asked = unsafe { argument(NAME, args) }?;
@@ -98,7 +106,11 @@ unsafe extern "win64" fn query_feature_interface(
         let table = DXGKCBINT_FEATURE_NATIVEFENCE_1 { GetOSCaps: Some(os_caps_of(adapter.policy())) };
         // SAFETY: the driver passes NULL or a place of the size it said.
         if !unsafe { answer(NAME, asked.Interface.cast(), table) }? {
-            return Ok(STATUS_INVALID_PARAMETER);
+            let why = format!(
+                "Interface is {:p}, and expected is an address that is a multiple of 8 [d3dkmddi: DXGKARGCB_QUERYFEATUREINTERFACE]",
+                asked.Interface
+            );
+            return Ok(invalid(NAME, adapter, why));
         }
         asked.InterfaceSize = size as u16;
         // SAFETY: the structure was read from there.
@@ -124,10 +136,15 @@ unsafe extern "win64" fn get_os_caps<const OPTIMIZED: bool, const INTRA_GPU: boo
         .with_SupportOptimizedDefaultFenceType(OPTIMIZED)
         .with_SupportIntraGpuFenceType(INTRA_GPU);
     const NAME: &str = "GetOSCaps";
-    on_driver(NAME, Level::Passive, |_| {
+    on_driver(NAME, Level::Passive, |driver| {
         // SAFETY: the driver passes NULL or a place for the flags.
-        let told = unsafe { answer(NAME, caps, answered) }?;
-        Ok(if told { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
+        if unsafe { answer(NAME, caps, answered) }? {
+            return Ok(STATUS_SUCCESS);
+        }
+        let why = wrong_place("Caps", caps).unwrap_or_default();
+        let why = format!("{why} [d3dkmddi: DXGKCB_FEATURE_NATIVEFENCE_GETOSCAPS_1]");
+        // The callback names no adapter: whichever of the driver's it is, the finding is the machine's.
+        Ok(adapters_of(driver).first().map_or(STATUS_INVALID_PARAMETER, |adapter| invalid(NAME, adapter, why)))
     })
 }
 

@@ -10,7 +10,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::call::{Level, answer, argument, named_adapter, on_driver, on_link};
+use super::call::{Level, answer, argument, invalid, named_adapter, on_driver, on_link, wrong_place};
 use crate::adapter::{Adapter, adapters_of};
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
@@ -67,6 +67,17 @@ pub(super) unsafe extern "win64" fn release_handle_data(data: DXGKARGCB_RELEASEH
     });
 }
 
+/// What is wrong with the size and the boundary of contiguous memory that a driver asks for, in words.
+fn wrong_block(size: u64, boundary: u64) -> Option<String> {
+    if size == 0 {
+        return Some("NumberOfBytes is 0, and expected is the size of a block".to_owned());
+    }
+    let wrong = boundary != 0 && (!boundary.is_power_of_two() || boundary < size);
+    wrong.then(|| {
+        format!("BoundaryAddressMultiple is {boundary:#x}, and expected is 0 or a power of two that is at least NumberOfBytes, {size:#x}")
+    })
+}
+
 /// Contiguous memory that a device reaches. The contents are undefined.
 pub(super) unsafe extern "win64" fn allocate_contiguous_memory(
     handle: HANDLE,
@@ -74,15 +85,15 @@ pub(super) unsafe extern "win64" fn allocate_contiguous_memory(
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbAllocateContiguousMemory";
     on_link(NAME, Level::UpToApc, handle, |adapter, _, link| {
-        if args.is_null() || !args.is_aligned() {
-            return Ok(STATUS_INVALID_PARAMETER);
+        if let Some(why) = wrong_place("pAllocateContiguousMemory", args) {
+            return Ok(invalid(NAME, adapter, format!("{why} [d3dkmddi: DXGKCB_ALLOCATECONTIGUOUSMEMORY]")));
         }
         // SAFETY: numbers, handles and addresses, which any bytes are.
         let mut asked = unsafe { argument(NAME, args) }?;
         let size = asked.NumberOfBytes as u64;
         let boundary = asked.BoundaryAddressMultiple.QuadPart as u64;
-        if size == 0 || (boundary != 0 && (!boundary.is_power_of_two() || boundary < size)) {
-            return Ok(STATUS_INVALID_PARAMETER);
+        if let Some(why) = wrong_block(size, boundary) {
+            return Ok(invalid(NAME, adapter, format!("{why} [d3dkmddi: DXGKARGCB_ALLOCATECONTIGUOUSMEMORY]")));
         }
         if adapter.miniport.driver().pool().fails_now() {
             return Ok(STATUS_NO_MEMORY);

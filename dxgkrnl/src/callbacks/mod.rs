@@ -1,29 +1,33 @@
 //! DXGKRNL_INTERFACE: what a driver may ask of the system. [`call`] has the IRQL and handle checks of each callback.
 
+mod absent;
 mod call;
 mod device;
 mod etw;
 mod feature;
 mod interrupt;
 mod memory;
+mod presence;
 mod scheduling;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKDDI_INTERFACE_VERSION_WDDM3_2, DXGKRNL_INTERFACE};
 use wddm_ddi::types::HANDLE;
 
-/// The table for one function of an adapter.
+/// The table for one function of an adapter. No slot is NULL: what this system does not implement, [`absent`] answers.
 pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     let mut interface = DXGKRNL_INTERFACE::zeroed();
     interface.Size = size_of::<DXGKRNL_INTERFACE>() as u32;
     interface.Version = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
     interface.DeviceHandle = handle;
+    absent::fill(&mut interface);
     interface.DxgkCbEvalAcpiMethod = device::EVAL_ACPI_METHOD;
     interface.DxgkCbGetDeviceInformation = Some(device::get_device_information);
     interface.DxgkCbMapMemory = Some(device::map_memory);
     interface.DxgkCbUnmapMemory = Some(device::unmap_memory);
     interface.DxgkCbReadDeviceSpace = Some(device::read_device_space);
     interface.DxgkCbWriteDeviceSpace = Some(device::write_device_space);
+    interface.DxgkCbIsDevicePresent = presence::IS_DEVICE_PRESENT;
     interface.DxgkCbQueueDpc = Some(interrupt::queue_dpc);
     interface.DxgkCbSynchronizeExecution = Some(interrupt::synchronize_execution);
     interface.DxgkCbNotifyInterrupt = Some(interrupt::notify_interrupt);
@@ -41,6 +45,8 @@ pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     interface.DxgkCbDisconnectDoorbell = Some(scheduling::disconnect_doorbell);
     interface.DxgkCbSetPowerComponentActive = Some(scheduling::set_power_component_active);
     interface.DxgkCbSetPowerComponentIdle = Some(scheduling::set_power_component_idle);
+    interface.DxgkCbSetPowerComponentLatency = scheduling::SET_POWER_COMPONENT_LATENCY;
+    interface.DxgkCbSetPowerComponentResidency = scheduling::SET_POWER_COMPONENT_RESIDENCY;
     interface.DxgkCbCompleteFStateTransition = Some(scheduling::complete_f_state_transition);
     interface
 }

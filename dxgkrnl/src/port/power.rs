@@ -103,6 +103,7 @@ pub(crate) struct Component {
     pub(crate) node: Option<u32>,
     /// The identifier of a memory segment.
     segment: Option<u32>,
+    kind: DXGK_POWER_COMPONENT_TYPE,
     /// F1 means that the device may leave D0, which is inferred from the name of the type; its page says no more. [d3dkmddi: DXGK_POWER_COMPONENT_TYPE]
     is_d3_transition: bool,
     states: u32,
@@ -257,6 +258,7 @@ pub(crate) fn check_component(
     Ok(Component {
         node,
         segment,
+        kind: info.ComponentMapping.ComponentType,
         is_d3_transition,
         states,
         driver_completes: info.Flags.DriverCompletesFStateTransition(),
@@ -289,6 +291,11 @@ impl PowerComponents {
         let of_engine = *self.of_engine.get()?;
         let place = (name >> 16).checked_mul(of_engine)?.checked_add(name & 0xffff)?;
         Some((place, self.list().get(place as usize).filter(|_| name & 0xffff < of_engine)?))
+    }
+
+    /// The type of the component that the driver names; None if it has declared none by this name.
+    pub(crate) fn kind_of(&self, name: u32) -> Option<DXGK_POWER_COMPONENT_TYPE> {
+        self.named(name).map(|(_, component)| component.kind)
     }
 
     /// How the driver names the component at a place of the list: the engine in the upper half. [d3dkmthk: PDXGK_FSTATE_NOTIFICATION]

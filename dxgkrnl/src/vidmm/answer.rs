@@ -59,6 +59,17 @@ fn check_flags(flags: DXGK_ALLOCATIONINFOFLAGS_WDDM2_0) -> Result<(), &'static s
     if flags.Protected() && flags.PermanentSysMem() {
         return Err("Protected with PermanentSysMem");
     }
+    if flags.AccessedPhysically() {
+        return Err(
+            "FlagsWddm2.AccessedPhysically is 1, and this system takes 0 only: it reaches allocations through page tables and moves them, and sends no DXGK_OPERATION_MAP_APERTURE_SEGMENT",
+        );
+    }
+    // "The flag can only be set when the AccessedPhysically flag is set."
+    if flags.ExplicitResidencyNotification() {
+        return Err(
+            "FlagsWddm2.ExplicitResidencyNotification is 1 without AccessedPhysically; this system takes 0 of both, and sends no DXGK_OPERATION_NOTIFY_RESIDENCY",
+        );
+    }
     // "When the driver sets this member, the driver must also set the CpuVisible member."
     let cpu_visible = flags.CpuVisible() || flags.CpuVisibleOnDemand();
     if flags.Cached() && !cpu_visible {

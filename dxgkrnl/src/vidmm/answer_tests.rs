@@ -70,6 +70,15 @@ fn each_rule_for_the_answer_is_enforced_by_name() {
         (flags().with_Protected(true).with_PermanentSysMem(true), "Protected with PermanentSysMem"),
         (flags().with_Cached(true), "Cached without CpuVisible"),
         (flags().with_PermanentSysMem(true), "PermanentSysMem without CpuVisible"),
+        (flags().with_AccessedPhysically(true), "FlagsWddm2.AccessedPhysically is 1"),
+        (
+            flags().with_AccessedPhysically(true).with_ExplicitResidencyNotification(true),
+            "FlagsWddm2.AccessedPhysically is 1",
+        ),
+        (
+            flags().with_ExplicitResidencyNotification(true),
+            "ExplicitResidencyNotification is 1 without AccessedPhysically",
+        ),
     ];
     for (flags, rule) in wrong {
         assert!(broken(|info| info.u3.FlagsWddm2 = flags).contains(rule), "{rule}");

@@ -100,6 +100,11 @@ fn check_tables(caps: &AdapterCaps) -> Result<Shape, &'static str> {
             let reachable = caps
                 .segment(id)
                 .is_some_and(|segment| !segment.flags.Aperture() && (segment.kernel.is_some() || !by_cpu));
+            if by_cpu && caps.segment(id).is_some_and(|segment| segment.flags.SupportsCpuHostAperture()) {
+                return Err(
+                    "page tables lie in a segment that the CPU reaches through a CPU host aperture only, and this system does not write page tables through one",
+                );
+            }
             if id != 0 && !reachable {
                 return Err("page tables lie in a segment that the CPU does not reach, and has to write");
             }

@@ -28,6 +28,12 @@ fn in_start(adapter: &mut Adapter) {
         (version.callback_table, DXGKDDI_INTERFACE_VERSION_WDDM3_2)
     );
     let has = |since| version.version >= since;
+    let slots = std::mem::offset_of!(DXGKRNL_INTERFACE, DxgkCbEvalAcpiMethod)..version.callback_table;
+    for slot in slots.step_by(size_of::<usize>()) {
+        // SAFETY: the offset is that of a pointer in the table.
+        let function = unsafe { (&raw const *interface).wrapping_byte_add(slot).cast::<usize>().read() };
+        assert_ne!(function, 0, "{}: the slot of DXGKRNL_INTERFACE at {slot} is NULL", version.name);
+    }
     assert!(interface.DxgkCbNotifyInterrupt.is_some() && interface.DxgkCbAcquireHandleData.is_some());
     assert_eq!(interface.DxgkCbInvalidateHwContext.is_some(), has(DXGKDDI_INTERFACE_VERSION_WDDM2_2));
     assert_eq!(interface.DxgkCbAllocateContiguousMemory.is_some(), has(DXGKDDI_INTERFACE_VERSION_WDDM2_4));

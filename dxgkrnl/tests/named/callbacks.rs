@@ -3,9 +3,10 @@
 use std::ptr;
 
 use dxgkrnl::Rescue;
+use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{LARGE_INTEGER, MEMORY_CACHING_TYPE};
+use wddm_ddi::types::{HANDLE, LARGE_INTEGER, MEMORY_CACHING_TYPE, NTSTATUS, UnusedSlot};
 
 use super::minimal::bus::VRAM_SIZE;
 use super::minimal::{Adapter, Bench, Mutant, SOUND};
@@ -43,7 +44,52 @@ extern "win64" fn never_called(_: *mut std::ffi::c_void) -> u8 {
     unreachable!("a call that is refused runs no routine");
 }
 
-const MISUSES: [Misuse; 11] = [
+/// Calls what a slot without a prototype has, by the prototype that its page has.
+macro_rules! by_prototype {
+    ($slot:expr, fn($($ty:ty),*) $(-> $result:ty)?, $($argument:expr),*) => {{
+        type Typed = unsafe extern "win64" fn($($ty),*) $(-> $result)?;
+        let slot: UnusedSlot = $slot;
+        let slot = slot.expect("no slot is NULL");
+        // SAFETY: the function has this prototype, or looks at no argument.
+        let function = unsafe { std::mem::transmute::<unsafe extern "win64" fn(), Typed>(slot) };
+        // SAFETY: the arguments are good.
+        unsafe { function($($argument),*) }
+    }};
+}
+
+/// DxgkCbReadDeviceSpace of a space, into a buffer or NULL.
+fn read_space(adapter: &mut Adapter, space: u32, into_buffer: bool, offset: u32, length: u32) -> NTSTATUS {
+    let mut bytes = [0_u8; 16];
+    let buffer = if into_buffer { bytes.as_mut_ptr().cast() } else { ptr::null_mut() };
+    let read = adapter.interface.DxgkCbReadDeviceSpace.unwrap();
+    // SAFETY: the handle is good, and what is asked for is refused or fits into the buffer.
+    unsafe { read(adapter.handle, space, buffer, offset, length, ptr::null_mut()) }
+}
+
+/// DxgkCbAllocateContiguousMemory of so many bytes that must not cross a boundary.
+fn contiguous(adapter: &mut Adapter, bytes: usize, boundary: i64) {
+    let mut args = DXGKARGCB_ALLOCATECONTIGUOUSMEMORY::zeroed();
+    args.NumberOfBytes = bytes;
+    args.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: i64::MAX };
+    args.BoundaryAddressMultiple = LARGE_INTEGER { QuadPart: boundary };
+    let allocate = adapter.interface.DxgkCbAllocateContiguousMemory.unwrap();
+    // SAFETY: the argument lives during the call.
+    assert_eq!(unsafe { allocate(adapter.handle, &raw mut args) }, STATUS_INVALID_PARAMETER);
+}
+
+fn disconnect(adapter: &mut Adapter, doorbell: usize, reason: D3DDDI_DOORBELLSTATUS) {
+    let args = DXGKARGCB_DISCONNECTDOORBELL {
+        hHwQueue: ptr::null_mut(),
+        hDoorbell: ptr::without_provenance_mut(doorbell),
+        Flags: DXGKARGCB_DISCONNECTDOORBELL_FLAGS::new(),
+        DisconnectReason: reason,
+    };
+    let disconnect = adapter.interface.DxgkCbDisconnectDoorbell.unwrap();
+    // SAFETY: the argument lives during the call.
+    assert_eq!(unsafe { disconnect(&raw const args) }, STATUS_INVALID_PARAMETER);
+}
+
+const MISUSES: [Misuse; 26] = [
     (
         |adapter| {
             let map = adapter.interface.DxgkCbMapMemory.unwrap();
@@ -122,6 +168,99 @@ const MISUSES: [Misuse; 11] = [
         },
         &["DxgkCbInvalidateHwContext answers STATUS_INVALID_PARAMETER", "before DxgkDdiStartDevice has returned"],
     ),
+    (
+        |adapter| {
+            let active = adapter.interface.DxgkCbSetPowerComponentActive.unwrap();
+            // SAFETY: the handle is good.
+            let _ = unsafe { active(adapter.handle, 7) };
+        },
+        &["DxgkCbSetPowerComponentActive does nothing", "ComponentIndex is 0x7", "no such component was declared"],
+    ),
+    (
+        |adapter| {
+            let idle = adapter.interface.DxgkCbSetPowerComponentIdle.unwrap();
+            // SAFETY: the handle is good.
+            let _ = unsafe { idle(adapter.handle, 7) };
+        },
+        &["DxgkCbSetPowerComponentIdle does nothing", "ComponentIndex is 0x7", "no such component was declared"],
+    ),
+    (
+        |adapter| {
+            let (slot, handle) = (adapter.interface.DxgkCbSetPowerComponentLatency, adapter.handle);
+            by_prototype!(slot, fn(HANDLE, u32, u64), handle, 7, 1000);
+        },
+        &["DxgkCbSetPowerComponentLatency does nothing", "ComponentIndex is 0x7", "no such component was declared"],
+    ),
+    (
+        |adapter| assert_eq!(read_space(adapter, 0, false, 0, 4), STATUS_INVALID_PARAMETER),
+        &["DxgkCbReadDeviceSpace answers STATUS_INVALID_PARAMETER", "Buffer is NULL"],
+    ),
+    (
+        |adapter| assert_eq!(read_space(adapter, 0, true, 4092, 8), STATUS_INVALID_PARAMETER),
+        &["DxgkCbReadDeviceSpace answers STATUS_INVALID_PARAMETER", "Offset 0xffc and Length 0x8", "4096 bytes"],
+    ),
+    (
+        |adapter| assert_eq!(read_space(adapter, 1, true, 0, 4), STATUS_INVALID_PARAMETER),
+        &["DxgkCbReadDeviceSpace answers STATUS_INVALID_PARAMETER", "DataType is 0x1"],
+    ),
+    (
+        |adapter| {
+            let write = adapter.interface.DxgkCbWriteDeviceSpace.unwrap();
+            // SAFETY: the handle is good, and NULL is refused.
+            let status = unsafe { write(adapter.handle, 0, ptr::null_mut(), 60, 4, ptr::null_mut()) };
+            assert_eq!(status, STATUS_INVALID_PARAMETER);
+        },
+        &["DxgkCbWriteDeviceSpace answers STATUS_INVALID_PARAMETER", "Buffer is NULL"],
+    ),
+    (
+        |adapter| {
+            let allocate = adapter.interface.DxgkCbAllocateContiguousMemory.unwrap();
+            // SAFETY: the handle is good, and NULL is refused.
+            assert_eq!(unsafe { allocate(adapter.handle, ptr::null_mut()) }, STATUS_INVALID_PARAMETER);
+        },
+        &["DxgkCbAllocateContiguousMemory answers STATUS_INVALID_PARAMETER", "pAllocateContiguousMemory is 0x0"],
+    ),
+    (
+        |adapter| contiguous(adapter, 0, 0),
+        &["DxgkCbAllocateContiguousMemory answers STATUS_INVALID_PARAMETER", "NumberOfBytes is 0"],
+    ),
+    (
+        |adapter| contiguous(adapter, 0x1000, 0x3000),
+        &["DxgkCbAllocateContiguousMemory answers STATUS_INVALID_PARAMETER", "BoundaryAddressMultiple is 0x3000"],
+    ),
+    (
+        |adapter| {
+            let query = adapter.interface.DxgkCbQueryServices.unwrap();
+            // SAFETY: the handle is good, and NULL is refused.
+            let status = unsafe { query(adapter.handle, DXGK_SERVICES::DxgkServicesFeature, ptr::null_mut()) };
+            assert_eq!(status, STATUS_INVALID_PARAMETER);
+        },
+        &["DxgkCbQueryServices answers STATUS_INVALID_PARAMETER", "Interface is 0x0"],
+    ),
+    (
+        |adapter| {
+            let ask = adapter.features.IsFeatureEnabled.unwrap();
+            // SAFETY: the handle is good, and NULL is refused.
+            assert_eq!(unsafe { ask(adapter.features.Context, ptr::null_mut()) }, STATUS_INVALID_PARAMETER);
+        },
+        &["IsFeatureEnabled answers STATUS_INVALID_PARAMETER", "Args is 0x0"],
+    ),
+    (
+        |adapter| {
+            let ask = adapter.features.QueryFeatureInterface.unwrap();
+            // SAFETY: the handle is good, and NULL is refused.
+            assert_eq!(unsafe { ask(adapter.features.Context, ptr::null_mut()) }, STATUS_INVALID_PARAMETER);
+        },
+        &["QueryFeatureInterface answers STATUS_INVALID_PARAMETER", "Args is 0x0"],
+    ),
+    (
+        |adapter| disconnect(adapter, 0, D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY),
+        &["DxgkCbDisconnectDoorbell answers STATUS_INVALID_PARAMETER", "hHwQueue and hDoorbell are NULL"],
+    ),
+    (
+        |adapter| disconnect(adapter, 0x7777, D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED),
+        &["DxgkCbDisconnectDoorbell answers STATUS_INVALID_PARAMETER", "DisconnectReason is 0"],
+    ),
 ];
 
 /// Each of these is a finding, and a driver that ignores the status finds the reason in the log. [dispmprt: DXGKCB_MAP_MEMORY, DXGKCB_UNMAP_MEMORY]
@@ -137,4 +276,134 @@ fn callbacks_about_the_device_name_the_argument_and_the_rule_of_what_they_refuse
         bench.machine.remove(luid).unwrap();
         assert_eq!(bench.machine.bugcheck(), None);
     }
+}
+
+/// What a page allows, and this machine has not, is no misuse: the log has the reason, and there is no finding. [dispmprt: DXGKCB_READ_DEVICE_SPACE;
+/// d3dkmddi: DXGKCB_ISFEATUREENABLED2, DXGKARGCB_DISCONNECTDOORBELL]
+#[test]
+fn a_callback_that_asks_for_what_the_system_does_not_have_is_no_misuse_and_told_in_the_log() {
+    const CASES: [Misuse; 3] = [
+        (
+            |adapter| assert_eq!(read_space(adapter, 0x5269_6350, true, 0, 4), STATUS_UNSUCCESSFUL),
+            &["DxgkCbReadDeviceSpace answers STATUS_UNSUCCESSFUL", "DXGK_WHICHSPACE_ROM", "no expansion ROM"],
+        ),
+        (
+            |adapter| disconnect(adapter, 0x7777, D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY),
+            &["DxgkCbDisconnectDoorbell answers STATUS_INVALID_PARAMETER", "no doorbell has", "hDoorbell 0x7777"],
+        ),
+        (
+            |adapter| {
+                let mut args = DXGKARGCB_ISFEATUREENABLED2::zeroed();
+                args.FeatureId = DXGK_FEATURE_ID(0x0fff_ffff);
+                let ask = adapter.features.IsFeatureEnabled.unwrap();
+                // SAFETY: the argument lives during the call.
+                let status = unsafe { ask(adapter.features.Context, &raw mut args) };
+                assert_eq!(status, STATUS_INVALID_PARAMETER);
+            },
+            &["IsFeatureEnabled answers STATUS_INVALID_PARAMETER", "FeatureId is 0xfffffff"],
+        ),
+    ];
+    for (in_start, parts) in CASES {
+        let bench = Bench::new(Mutant { in_start, ..SOUND }).unwrap();
+        let luid = bench.start().unwrap();
+        let log = bench.machine.debug_log();
+        let told = log.iter().filter(|line| parts.iter().all(|part| line.contains(part))).count();
+        assert_eq!(told, 1, "{parts:?}: {log:#?}");
+        assert_eq!(bench.machine.take_rescues(), [], "{parts:?}: it is no finding");
+        bench.machine.remove(luid).unwrap();
+        assert_eq!(bench.machine.bugcheck(), None);
+    }
+}
+
+/// A driver that calls what this system does not implement is told so. [dispmprt: DXGKRNL_INTERFACE]
+#[test]
+fn a_callback_that_this_system_does_not_implement_answers_not_supported_and_tells_its_reason() {
+    fn in_start(adapter: &mut Adapter) {
+        let (handle, interface) = (adapter.handle, adapter.interface);
+        let mut bytes = [0_u64; 8];
+        let args: *mut std::ffi::c_void = bytes.as_mut_ptr().cast();
+        for slot in [
+            interface.DxgkCbReserveGpuVirtualAddressRange,
+            interface.DxgkCbCreateContextAllocation,
+            interface.DxgkCbMapContextAllocation,
+        ] {
+            let status = by_prototype!(slot, fn(HANDLE, *mut std::ffi::c_void) -> NTSTATUS, handle, args);
+            assert_eq!(status, STATUS_NOT_SUPPORTED);
+        }
+        let request = interface.DxgkCbPowerRuntimeControlRequest;
+        type Place = *mut std::ffi::c_void;
+        let status = by_prototype!(
+            request,
+            fn(HANDLE, Place, Place, usize, Place, usize, Place) -> NTSTATUS,
+            handle,
+            args,
+            ptr::null_mut(),
+            0,
+            ptr::null_mut(),
+            0,
+            ptr::null_mut()
+        );
+        assert_eq!(status, STATUS_NOT_SUPPORTED);
+        by_prototype!(interface.DxgkCbMultiPlaneOverlayDisabled, fn(HANDLE, u32), handle, 0);
+        assert_eq!(by_prototype!(interface.DxgkCbGetHandleParent, fn(u32) -> u32, 0x4000), 0);
+        assert_eq!(bytes, [0; 8], "nothing is written to the arguments");
+    }
+    let bench = Bench::new(Mutant { in_start, ..SOUND }).unwrap();
+    let luid = bench.start().unwrap();
+    let log = bench.machine.debug_log();
+    for parts in [
+        ["DxgkCbReserveGpuVirtualAddressRange answers STATUS_NOT_SUPPORTED", "reserves no ranges"],
+        ["DxgkCbCreateContextAllocation answers STATUS_NOT_SUPPORTED", "no context allocations"],
+        ["DxgkCbMapContextAllocation answers STATUS_NOT_SUPPORTED", "no context allocations"],
+        ["DxgkCbPowerRuntimeControlRequest answers STATUS_NOT_SUPPORTED", "no power engine plug-in"],
+        ["DxgkCbMultiPlaneOverlayDisabled does nothing", "displays"],
+        ["DxgkCbGetHandleParent answers no handle", "which resource"],
+    ] {
+        let told = log.iter().filter(|line| parts.iter().all(|part| line.contains(part))).count();
+        assert_eq!(told, 1, "{parts:?}: {log:#?}");
+    }
+    assert_eq!(bench.machine.take_rescues(), []);
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
+}
+
+/// PCI_DEVICE_PRESENCE_PARAMETERS: flags, vendor and device, revision, class and subclass.
+fn is_present(
+    adapter: &mut Adapter,
+    flags: u32,
+    ids: [u16; 2],
+    revision: u8,
+    class: [u8; 2],
+) -> Result<bool, NTSTATUS> {
+    let mut parameters = [0_u8; 24];
+    parameters[0] = 24;
+    parameters[4..8].copy_from_slice(&flags.to_le_bytes());
+    parameters[8..10].copy_from_slice(&ids[0].to_le_bytes());
+    parameters[10..12].copy_from_slice(&ids[1].to_le_bytes());
+    (parameters[12], parameters[18], parameters[19]) = (revision, class[0], class[1]);
+    // The structure is a multiple of 4.
+    let words: Vec<u32> = parameters.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+    let mut present = 7_u8;
+    let slot = adapter.interface.DxgkCbIsDevicePresent;
+    by_prototype!(slot, fn(HANDLE, *const u32, *mut u8) -> NTSTATUS, adapter.handle, words.as_ptr(), &raw mut present)
+        .ok()?;
+    Ok(present == 1)
+}
+
+/// [dispmprt: DXGKCB_IS_DEVICE_PRESENT]
+#[test]
+fn a_driver_finds_its_own_function_among_the_devices_that_are_present_and_no_other() {
+    fn in_start(adapter: &mut Adapter) {
+        assert_eq!(is_present(adapter, 0x4, [0x1234, 0x5678], 0, [0, 0]), Ok(true));
+        assert_eq!(is_present(adapter, 0x4 | 0x2 | 0x20 | 0x40, [0x1234, 0x5678], 0, [0, 0]), Ok(true));
+        assert_eq!(is_present(adapter, 0x4 | 0x2, [0x1234, 0x5678], 9, [0, 0]), Ok(false));
+        assert_eq!(is_present(adapter, 0x4, [0x1234, 0x5679], 0, [0, 0]), Ok(false));
+        assert_eq!(is_present(adapter, 0x8, [0, 0], 0, [0xfe, 0xfe]), Ok(false));
+        assert_eq!(is_present(adapter, 0x2, [0, 0], 0, [0, 0]), Err(STATUS_INVALID_PARAMETER));
+    }
+    let bench = Bench::new(Mutant { in_start, ..SOUND }).unwrap();
+    let luid = bench.start().unwrap();
+    assert_eq!(bench.machine.take_rescues(), [(Rescue::MisusedCallback, 1)], "Flags without identity and class");
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
 }

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 
 use dxgkrnl::{LoadError, MachineConfig, StartError};
 use wddm_ddi::km::*;
-use wddm_ddi::status::STATUS_BUFFER_TOO_SMALL;
+use wddm_ddi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_UNSUCCESSFUL};
 use wddm_ddi::types::*;
 
 use super::failures::answer_some_caps;
@@ -163,6 +163,41 @@ fn a_memory_segment_that_is_no_mapped_memory_of_a_bar_is_named_with_its_place_th
                 PAGE,
             ],
         ),
+    ]);
+}
+
+unsafe extern "win64" fn never_opened(_: HANDLE, _: *const DXGKARG_MAPCPUHOSTAPERTURE) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+unsafe extern "win64" fn never_closed(_: HANDLE, _: *const DXGKARG_UNMAPCPUHOSTAPERTURE) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+/// [d3dkmddi: DXGK_SEGMENTFLAGS, DXGK_PAGE_TABLE_LEVEL_DESC]
+#[test]
+fn page_tables_that_the_processor_would_write_through_a_cpu_host_aperture_are_refused_with_that_reason() {
+    const TOLD: &str = "this system does not reach page tables through a CPU host aperture (SupportsCpuHostAperture of DXGK_SEGMENTFLAGS)";
+    const WINDOWED: Mutant = Mutant {
+        table: |table| {
+            table.DxgkDdiMapCpuHostAperture = Some(never_opened);
+            table.DxgkDdiUnmapCpuHostAperture = Some(never_closed);
+        },
+        segments: |[_, vram]| {
+            vram.Flags = DXGK_SEGMENTFLAGS::new().with_SupportsCpuHostAperture(true);
+            // SAFETY: the minimal driver has filled this arm.
+            let address = unsafe { vram.u.CpuTranslatedAddress };
+            vram.u.CpuHostAperture = DXGK_CPUHOSTAPERTURE { PhysicalAddress: address.QuadPart as u64, SizeInPages: 64 };
+        },
+        ..SOUND
+    };
+    const BY_GPU: Mutant = Mutant {
+        mmu: |caps| caps.PageTableUpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL,
+        ..WINDOWED
+    };
+    each_names(&[
+        (WINDOWED, &["page tables: PageTableSegmentId of level 0 is 2: the CPU writes the tables", TOLD]),
+        (BY_GPU, &["page tables: PagingProcessPageTableSegmentId of level 0 is 2: the CPU writes the tables", TOLD]),
     ]);
 }
 

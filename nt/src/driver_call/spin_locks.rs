@@ -95,6 +95,11 @@ pub(crate) fn holder(lock: usize) -> Option<HeldSpinLock> {
     tables.iter().find_map(|table| table.held(lock))
 }
 
+/// True if the calling thread has noted that it holds a lock.
+pub(crate) fn holds(lock: usize) -> bool {
+    TABLE.with(|table| table.locks().contains(&lock))
+}
+
 /// The locks that the calling thread holds.
 pub(super) fn held() -> [usize; NOTED] {
     TABLE.with(|table| table.locks())

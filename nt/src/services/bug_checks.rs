@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_thread_that_breaks_a_rule_calls_them_too_and_one_that_breaks_a_rule_itself_keeps_the_first_reason() {
         unsafe extern "win64" fn breaks(_: *mut c_void, _: u32) {
-            super::super::require_passive("ZwClose");
+            super::super::call::require_passive("ZwClose");
         }
         let driver = Driver::for_tests("breaks");
         let counter = counter();
@@ -164,7 +164,7 @@ mod tests {
             let buffer = std::ptr::null_mut();
             assert_eq!(ke_register_bug_check_callback(record(), breaking, buffer, 0, buffer), 1);
             assert_eq!(register(record(), counter, 4), 1);
-            driver_call::stop(Bugcheck::fatal("the first reason"));
+            stop(Bugcheck::fatal("the first reason"));
         });
         assert_eq!((stopped, counter.load(Ordering::SeqCst)), (None, 15_004));
         assert!(driver.verifier().bugcheck().unwrap().reason.contains("the first reason"));

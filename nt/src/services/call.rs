@@ -2,7 +2,7 @@
 //! What every service does with a call: who calls, at which level, from where, and the arguments behind pointers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wddm_ddi::nt::{APC_LEVEL, PASSIVE_LEVEL};
@@ -100,6 +100,17 @@ pub(super) fn word<'a>(service: &'static str, lock: *mut usize) -> &'a AtomicUsi
     good(service, guarded::probe_word(lock));
     // SAFETY: the driver passes a pointer-sized lock word that only these services access.
     unsafe { AtomicUsize::from_ptr(lock) }
+}
+
+/// As [`word`], of a lock of 32 bits.
+pub(super) fn half_word<'a>(service: &'static str, lock: *mut u32) -> &'a AtomicU32 {
+    if lock.is_null() || !lock.is_aligned() {
+        stop(Bugcheck::fatal(format!("{service} with a lock at {lock:p}")));
+    }
+    // The aligned 64 bits around it lie in the same page, and keep their value.
+    good(service, guarded::probe_word(lock.map_addr(|address| address & !7).cast()));
+    // SAFETY: the driver passes a lock of 32 bits that only these services access.
+    unsafe { AtomicU32::from_ptr(lock) }
 }
 
 pub(super) fn irql_too_high(service: &str, address: u64) -> Bugcheck {

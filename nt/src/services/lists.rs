@@ -19,6 +19,8 @@ pub(super) const EXPORTS: &[Export] = &[
     ("ExInterlockedInsertHeadList", || insert_head as *const () as usize),
     ("ExInterlockedInsertTailList", || insert_tail as *const () as usize),
     ("ExInterlockedRemoveHeadList", || remove_head as *const () as usize),
+    ("ExInterlockedPushEntryList", || push_single as *const () as usize),
+    ("ExInterlockedPopEntryList", || pop_single as *const () as usize),
 ];
 
 /// An entry of either kind of list, as an address.
@@ -134,6 +136,30 @@ extern "win64" fn remove_head(list: Entry, lock: *mut usize) -> Entry {
     })
 }
 
+/// An entry of a list whose entries know the next one only. [wdm: SINGLE_LIST_ENTRY]
+type Single = *mut usize;
+
+/// The first entry before. [wdm: ExInterlockedPushEntryList]
+extern "win64" fn push_single(list: Single, entry: Single, lock: *mut usize) -> Single {
+    locked("ExInterlockedPushEntryList", lock, || {
+        let before = try_get(list)?;
+        try_put(entry, before)?;
+        try_put(list, entry.expose_provenance())?;
+        Ok(std::ptr::with_exposed_provenance_mut(before))
+    })
+}
+
+/// The entry that was first, or NULL. [wdm: ExInterlockedPopEntryList]
+extern "win64" fn pop_single(list: Single, lock: *mut usize) -> Single {
+    locked("ExInterlockedPopEntryList", lock, || {
+        let entry: Single = std::ptr::with_exposed_provenance_mut(try_get(list)?);
+        if !entry.is_null() {
+            try_put(list, try_get(entry)?)?;
+        }
+        Ok(entry)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +169,15 @@ mod tests {
 
     fn node() -> Entry {
         Box::into_raw(Box::new(Node([0; 2]))).cast()
+    }
+
+    #[test]
+    fn singly_linked_lists_are_stacks_under_their_spin_lock() {
+        let [list, lock, a, b] = [(); 4].map(|()| Box::into_raw(Box::new(0_usize)));
+        let none = std::ptr::null_mut();
+        assert_eq!((push_single(list, a, lock), push_single(list, b, lock)), (none, a));
+        assert_eq!([(); 3].map(|()| pop_single(list, lock)), [b, a, none]);
+        assert_eq!(super::super::memory::get::<usize>("a test", lock), 0, "the lock is free");
     }
 
     #[test]

@@ -62,7 +62,11 @@ extern "win64" fn mm_size_of_mdl(address: usize, length: usize) -> usize {
     HEADER + 8 * pages(address, length)
 }
 
-/// A list without frame numbers; NULL if memory is short, or if the list would be too long to say so in its header.
+/// Most bytes that a list describes. [wdm: IoAllocateMdl]
+const MOST_BYTES: u32 = u32::MAX - (PAGE as u32 - 1);
+
+/// A list without frame numbers; NULL if memory is short or the buffer too long, which the log has. Size in the header has the low 16 bits of the list's size,
+/// which is as many as there are: a list of some 16 MiB and more is longer than it says.
 extern "win64" fn io_allocate_mdl(
     address: usize,
     length: u32,
@@ -74,12 +78,19 @@ extern "win64" fn io_allocate_mdl(
     if secondary != 0 || !irp.is_null() {
         stop(Bugcheck::fatal(format!("{NAME} with an IRP, of which there is none here")));
     }
-    let Ok(size) = i16::try_from(mm_size_of_mdl(address, length as usize)) else { return std::ptr::null_mut() };
+    if length > MOST_BYTES {
+        let why = format!(
+            "{NAME} answers NULL: Length is {length:#x}, and at most {MOST_BYTES:#x} bytes are allowed [wdm: {NAME}]"
+        );
+        on_host_stack(|| caller(NAME).verifier().log(why));
+        return std::ptr::null_mut();
+    }
+    let size = mm_size_of_mdl(address, length as usize);
     // SAFETY: no pointers among the arguments.
-    let mdl = unsafe { ex_allocate_pool2(POOL_FLAG_NON_PAGED, size as usize, TAG) };
+    let mdl = unsafe { ex_allocate_pool2(POOL_FLAG_NON_PAGED, size, TAG) };
     if !mdl.is_null() {
         on_host_stack(|| caller(NAME).page_lists().is_made(mdl.addr()));
-        put(NAME, field(mdl, 8), size);
+        put(NAME, field(mdl, 8), size as u16);
         put(NAME, field(mdl, 32), address & !(PAGE - 1));
         put(NAME, field(mdl, 40), [length, (address % PAGE) as u32]);
     }
@@ -310,8 +321,8 @@ const DONT_ZERO: u32 = 0x1;
 const FULLY_REQUIRED: u32 = 0x4;
 const CONTIGUOUS_CHUNKS: u32 = 0x20;
 const FAST_LARGE_PAGES: u32 = 0x40;
-/// Pages of the longest list, whose size its header can say.
-const MOST_PAGES: u64 = (i16::MAX as u64 - HEADER as u64) / 8;
+/// Pages of the longest list. [wdm: MmAllocatePagesForMdlEx]
+const MOST_PAGES: u64 = MOST_BYTES as u64 / PAGE_SIZE;
 
 /// One block of pages between the addresses, as large as there is one, in steps of `step` bytes. [wdm: MmAllocatePagesForMdlEx]
 fn allocate_block(driver: &Driver, (low, high): (u64, u64), total: u64, step: u64, whole: bool) -> Option<Pages> {

@@ -32,6 +32,7 @@ mod registry;
 mod registry_table;
 mod resource;
 mod rundown;
+mod shared_spin;
 mod spin;
 mod strings;
 mod threads;
@@ -116,6 +117,7 @@ const EXPORTS: &[&[Export]] = &[
     registry_table::EXPORTS,
     resource::EXPORTS,
     rundown::EXPORTS,
+    shared_spin::EXPORTS,
     spin::EXPORTS,
     strings::EXPORTS,
     conversions::EXPORTS,

@@ -201,7 +201,7 @@ extern "win64" fn ex_flush_lookaside_list_ex(list: *mut c_void) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ex_allocate_pool2;
+    use super::super::blocks::ex_allocate_pool2;
     use super::*;
     use crate::driver::Driver;
     use crate::driver_call;

@@ -24,6 +24,8 @@ pub(super) const EXPORTS: &[Export] = &[
     ("KeReleaseSpinLockFromDpcLevel", || ke_release_spin_lock_from_dpc_level as *const () as usize),
     ("KeTryToAcquireSpinLockAtDpcLevel", || ke_try_to_acquire_spin_lock as *const () as usize),
     ("KeTestSpinLock", || ke_test_spin_lock as *const () as usize),
+    ("KeAcquireSpinLockForDpc", || ke_acquire_spin_lock_for_dpc as *const () as usize),
+    ("KeReleaseSpinLockForDpc", || ke_release_spin_lock_for_dpc as *const () as usize),
     ("KeAcquireInStackQueuedSpinLock", || ke_acquire_in_stack as *const () as usize),
     ("KeReleaseInStackQueuedSpinLock", || ke_release_in_stack as *const () as usize),
     ("KeAcquireInStackQueuedSpinLockAtDpcLevel", || ke_acquire_in_stack_at_dpc_level as *const () as usize),
@@ -51,6 +53,13 @@ pub(super) extern "win64" fn acquire_spin_lock_raised(
 }
 
 pub(super) unsafe extern "win64" fn ke_release_spin_lock(lock: *mut usize, new_irql: KIRQL) {
+    check_release(lock, new_irql);
+    release("KeReleaseSpinLock", lock);
+    irql::set(new_irql);
+}
+
+/// Stops the machine unless the caller is at DISPATCH_LEVEL, where a spin lock is held, and goes back to no higher one.
+pub(super) fn check_release(lock: *mut usize, new_irql: KIRQL) {
     let level = irql::current();
     let at = lock.addr() as u64;
     if level != DISPATCH_LEVEL {
@@ -67,8 +76,18 @@ pub(super) unsafe extern "win64" fn ke_release_spin_lock(lock: *mut usize, new_i
             format!("spin lock released to IRQL {new_irql}, which is above DISPATCH_LEVEL"),
         ));
     }
-    release("KeReleaseSpinLock", lock);
-    irql::set(new_irql);
+}
+
+with_call_site!(fn ke_acquire_spin_lock_for_dpc(_lock: *mut usize) -> KIRQL => acquire_spin_lock_for_dpc);
+/// A threaded DPC runs at PASSIVE_LEVEL or at DISPATCH_LEVEL, and has the lock at DISPATCH_LEVEL either way. [wdm: KeAcquireSpinLockForDpc]
+extern "win64" fn acquire_spin_lock_for_dpc(lock: *mut usize, _: usize, _: usize, site: *const CallSite) -> KIRQL {
+    raise_and_acquire("KeAcquireSpinLockForDpc", lock, site)
+}
+
+extern "win64" fn ke_release_spin_lock_for_dpc(lock: *mut usize, old_irql: KIRQL) {
+    check_release(lock, old_irql);
+    release("KeReleaseSpinLockForDpc", lock);
+    irql::set(old_irql);
 }
 
 /// Parameter 1 of DRIVER_VERIFIER_DETECTED_VIOLATION: a thread waits for itself. [debugger: 0xc4]
@@ -93,6 +112,15 @@ fn try_acquire(service: &'static str, lock: *mut usize) -> bool {
 
 /// Raises to DISPATCH_LEVEL and acquires; the level before.
 pub(super) fn raise_and_acquire(service: &'static str, lock: *mut usize, site: *const CallSite) -> KIRQL {
+    let level = check_acquire(lock);
+    word(service, lock);
+    irql::set(DISPATCH_LEVEL);
+    acquire_at(service, lock, site);
+    level
+}
+
+/// The level of the caller, which is to be raised to DISPATCH_LEVEL; stops the machine if it is above.
+pub(super) fn check_acquire(lock: *mut usize) -> KIRQL {
     let level = irql::current();
     if level > DISPATCH_LEVEL {
         stop(Bugcheck::new(
@@ -101,9 +129,6 @@ pub(super) fn raise_and_acquire(service: &'static str, lock: *mut usize, site: *
             format!("spin lock acquired at IRQL {level}, at most DISPATCH_LEVEL is allowed"),
         ));
     }
-    word(service, lock);
-    irql::set(DISPATCH_LEVEL);
-    acquire_at(service, lock, site);
     level
 }
 
@@ -122,23 +147,30 @@ fn acquire_at(service: &'static str, lock: *mut usize, site: *const CallSite) {
             let reason = format!("{service} by the thread that holds it: {}", told(lock));
             stop(Bugcheck::new(Bugcheck::SPIN_LOCK_ALREADY_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
         }
-        if spins == 0 {
-            require_block(service, lock);
-        }
         spins = spins.wrapping_add(1);
         if spins.is_multiple_of(64) {
             waits.get_or_insert_with(|| in_service(service));
-            check_stopped();
-            check_late(service, lock);
-            std::thread::yield_now();
         }
-        std::hint::spin_loop();
+        pause(service, lock, spins);
     }
     note(lock, site);
 }
 
+/// One turn of a thread that spins for a lock, the first of which is 1. Ends the call if the machine has stopped or the wait is too long.
+pub(super) fn pause(service: &'static str, lock: *mut usize, turn: u32) {
+    if turn == 1 {
+        require_block(service, lock);
+    }
+    if turn.is_multiple_of(64) {
+        check_stopped();
+        check_late(service, lock);
+        std::thread::yield_now();
+    }
+    std::hint::spin_loop();
+}
+
 /// Stops the machine for a lock in pool that was freed: what lies there is no lock any more, and nobody releases it.
-fn require_block(service: &'static str, lock: *mut usize) {
+pub(super) fn require_block(service: &'static str, lock: *mut usize) {
     let known = || driver_call::current()?.pool().check_range(lock.addr(), size_of::<usize>());
     if let Some((_, owned @ Owned::Freed { .. })) = on_host_stack(known) {
         let reason = format!("{service} of spin lock {lock:p}, which lies in {owned}");
@@ -148,14 +180,14 @@ fn require_block(service: &'static str, lock: *mut usize) {
 }
 
 /// The lock is the thread's now.
-fn note(lock: *mut usize, site: *const CallSite) {
+pub(super) fn note(lock: *mut usize, site: *const CallSite) {
     // SAFETY: the place where the call came from, for the length of the call, or NULL.
     let instruction = unsafe { site.as_ref() }.map_or(0, |site| site.call().0);
     driver_call::hold_spin_lock(lock.addr(), instruction);
 }
 
 /// The lock with its holder, in words.
-fn told(lock: *mut usize) -> String {
+pub(super) fn told(lock: *mut usize) -> String {
     let unknown = || format!("spin lock {lock:p}, whose holder is not known");
     let told = || Some(driver_call::spin_lock_holder(lock.addr())?.describe(driver_call::current()?.as_ref()));
     on_host_stack(|| told().unwrap_or_else(unknown))
@@ -188,7 +220,7 @@ pub(super) fn release(service: &'static str, lock: *mut usize) {
 }
 
 /// These forms leave the level as it is, so it must be high enough.
-fn require_dispatch(service: &'static str, violation: u64, lock: *mut usize) {
+pub(super) fn require_dispatch(service: &'static str, violation: u64, lock: *mut usize) {
     let level = irql::current();
     if level < DISPATCH_LEVEL {
         stop(Bugcheck::new(
@@ -417,6 +449,28 @@ mod tests {
         assert_eq!((result, leftovers), (Some(1), Default::default()));
         assert_eq!(stops(|| acquire_at_dpc_level(lock)).code, 0xc4);
         assert_eq!(stops(|| ke_lower_irql(2)).parameters[..3], [0x31, 0, 2]);
+    }
+
+    /// [wdm: KeAcquireSpinLockForDpc]
+    #[test]
+    fn a_spin_lock_of_a_threaded_dpc_is_held_at_dispatch_level_and_gives_the_level_back() {
+        let lock = Box::into_raw(Box::new(0_usize));
+        let driver = Driver::for_tests("threaded");
+        let (result, leftovers) = driver_call::run(&driver, "a function", || {
+            for level in [0, DISPATCH_LEVEL] {
+                irql::set(level);
+                // SAFETY: the lock lives.
+                let before = unsafe { ke_acquire_spin_lock_for_dpc(lock) };
+                assert_eq!((before, irql::current(), ke_test_spin_lock(lock)), (level, DISPATCH_LEVEL, 0));
+                ke_release_spin_lock_for_dpc(lock, before);
+                assert_eq!((irql::current(), ke_test_spin_lock(lock)), (level, 1));
+            }
+            irql::set(0);
+        });
+        assert_eq!((result, leftovers), (Some(()), Default::default()));
+        let lock = lock.expose_provenance();
+        let again = || std::ptr::with_exposed_provenance_mut(lock);
+        assert_eq!(stops(|| ke_release_spin_lock_for_dpc(again(), 0)).parameters[..2], [0x32, 0]);
     }
 
     #[test]

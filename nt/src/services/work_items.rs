@@ -18,6 +18,10 @@ pub(super) const EXPORTS: &[Export] = &[
     ("IoAllocateWorkItem", || io_allocate_work_item as *const () as usize),
     ("IoQueueWorkItem", || io_queue_work_item as *const () as usize),
     ("IoFreeWorkItem", || io_free_work_item as *const () as usize),
+    ("IoSizeofWorkItem", || io_sizeof_work_item as *const () as usize),
+    ("IoInitializeWorkItem", || io_initialize_work_item as *const () as usize),
+    ("IoUninitializeWorkItem", || io_uninitialize_work_item as *const () as usize),
+    ("IoQueueWorkItemEx", || io_queue_work_item_ex as *const () as usize),
     ("ExQueueWorkItem", || ex_queue_work_item as *const () as usize),
 ];
 
@@ -27,6 +31,10 @@ const TAG: u32 = u32::from_le_bytes(*b"IoWk");
 const ACTIVE_QUEUED: u64 = 1;
 const QUEUED_FREED: u64 = 2;
 
+/// Bytes of a work item of a device: the object, and the routine while it is in the queue.
+const BYTES: usize = 32;
+
+type WorkEx = unsafe extern "win64" fn(*mut c_void, *mut c_void, *mut c_void);
 type Work = unsafe extern "win64" fn(*mut c_void, *mut c_void);
 type Worker = unsafe extern "win64" fn(*mut c_void);
 
@@ -70,7 +78,7 @@ extern "win64" fn io_allocate_work_item(device: *mut c_void) -> *mut c_void {
     require_at_most(NAME, DISPATCH_LEVEL);
     let driver = caller(NAME);
     let from = calling_instruction();
-    let block = on_host_stack(|| driver.pool().allocate_from(POOL_FLAG_NON_PAGED, 32, TAG, [from, 0, 0]));
+    let block = on_host_stack(|| driver.pool().allocate_from(POOL_FLAG_NON_PAGED, BYTES, TAG, [from, 0, 0]));
     let block = block.unwrap_or_else(|bugcheck| stop(bugcheck));
     if !block.is_null() {
         put(NAME, block.cast(), device);
@@ -92,14 +100,52 @@ extern "win64" fn io_queue_work_item(item: *mut c_void, routine: usize, kind: u3
     queue(NAME, item, queued, move || unsafe { routine(pointer(device), pointer(context)) });
 }
 
+/// As IoQueueWorkItem, of a routine that is given the item too. [wdm: IoQueueWorkItemEx]
+extern "win64" fn io_queue_work_item_ex(item: *mut c_void, routine: usize, kind: u32, context: *mut c_void) {
+    const NAME: &str = "IoQueueWorkItemEx";
+    require_at_most(NAME, DISPATCH_LEVEL);
+    let object = get::<*mut c_void>(NAME, item.cast()).expose_provenance();
+    let [context, number] = [context, item].map(|pointer| pointer.expose_provenance());
+    put(NAME, item.cast::<usize>().wrapping_add(1), routine);
+    let queued = (kind, routine);
+    // SAFETY: the driver gave the address as that of such a function.
+    let routine = unsafe { std::mem::transmute::<usize, WorkEx>(routine) };
+    // SAFETY: the driver gave function and arguments for each other.
+    queue(NAME, item, queued, move || unsafe { routine(pointer(object), pointer(context), pointer(number)) });
+}
+
+extern "win64" fn io_sizeof_work_item() -> u32 {
+    BYTES as u32
+}
+
+/// A work item in memory of the driver's. [wdm: IoInitializeWorkItem]
+extern "win64" fn io_initialize_work_item(object: *mut c_void, item: *mut c_void) {
+    const NAME: &str = "IoInitializeWorkItem";
+    require_idle(NAME, item);
+    put(NAME, item.cast(), [object.expose_provenance(), 0, 0, 0]);
+}
+
+/// [wdm: IoUninitializeWorkItem]
+extern "win64" fn io_uninitialize_work_item(item: *mut c_void) {
+    const NAME: &str = "IoUninitializeWorkItem";
+    require_idle(NAME, item);
+    put(NAME, item.cast(), [0_usize; BYTES / size_of::<usize>()]);
+}
+
+/// Stops the machine for an item that is in the queue.
+fn require_idle(service: &'static str, item: *mut c_void) {
+    let driver = caller(service);
+    if on_host_stack(|| driver.deferred().lock().work_items.contains_key(&item.addr())) {
+        let routine = get::<usize>(service, item.cast::<usize>().wrapping_add(1));
+        invalid(QUEUED_FREED, item, routine as u64, format!("{service} of work item {item:p}, which is in the queue"));
+    }
+}
+
 extern "win64" fn io_free_work_item(item: *mut c_void) {
     const NAME: &str = "IoFreeWorkItem";
     require_at_most(NAME, DISPATCH_LEVEL);
     let driver = caller(NAME);
-    if on_host_stack(|| driver.deferred().lock().work_items.contains_key(&item.addr())) {
-        let routine = get::<usize>(NAME, item.cast::<usize>().wrapping_add(1));
-        invalid(QUEUED_FREED, item, routine as u64, format!("{NAME} of work item {item:p}, which is in the queue"));
-    }
+    require_idle(NAME, item);
     if let Err(mut bugcheck) = on_host_stack(|| driver.pool().free(item, TAG)) {
         let is_other = bugcheck.code == Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION
             && [0x10, 0x13].contains(&bugcheck.parameters[0])
@@ -173,6 +219,34 @@ mod tests {
         assert_eq!(driver.verifier().bugcheck(), None);
     }
 
+    /// [wdm: IoInitializeWorkItem, IoQueueWorkItemEx, IoUninitializeWorkItem]
+    #[test]
+    fn a_work_item_in_memory_of_the_driver_runs_with_its_object_and_itself_and_may_be_uninitialized_by_its_routine() {
+        unsafe extern "win64" fn work(object: *mut c_void, counter: *mut c_void, item: *mut c_void) {
+            // SAFETY: the test passes a counter that lives.
+            let counter = unsafe { &*counter.cast::<AtomicUsize>() };
+            io_uninitialize_work_item(item);
+            counter.store(object.addr() + usize::from(irql::current()), Ordering::SeqCst);
+        }
+        let driver = Driver::for_tests("own memory");
+        let counter = counter();
+        run(&driver, || {
+            let item: *mut c_void = Box::into_raw(Box::new([0_u64; BYTES / 8])).cast();
+            assert_eq!(io_sizeof_work_item() as usize, BYTES);
+            io_initialize_work_item(pointer(0x40), item);
+            irql::set(DISPATCH_LEVEL);
+            io_queue_work_item_ex(item, work as *const () as usize, 1, at(counter));
+            irql::set(0);
+            while counter.load(Ordering::SeqCst) != 0x40 {
+                std::thread::yield_now();
+            }
+        })
+        .unwrap();
+        wait_for_the_end(&driver);
+        driver.check_unloaded();
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
     /// A WORK_QUEUE_ITEM.
     fn item(routine: unsafe extern "win64" fn(*mut c_void), parameter: *mut c_void) -> *mut c_void {
         let words = [0, 0, routine as *const () as usize, parameter.expose_provenance()];
@@ -217,7 +291,10 @@ mod tests {
     #[test]
     fn an_item_in_the_queue_is_not_queued_again_and_not_freed() {
         type Misuse = fn(*mut c_void);
-        let misuses: [(Misuse, u64); 3] = [
+        let misuses: [(Misuse, u64); 6] = [
+            (|item| io_queue_work_item_ex(item, 0, 1, std::ptr::null_mut()), ACTIVE_QUEUED),
+            (|item| io_uninitialize_work_item(item), QUEUED_FREED),
+            (|item| io_initialize_work_item(std::ptr::null_mut(), item), QUEUED_FREED),
             (|item| ex_queue_work_item(item, 0), ACTIVE_QUEUED),
             (|item| io_queue_work_item(item, 0, 1, std::ptr::null_mut()), ACTIVE_QUEUED),
             (|item| io_free_work_item(item), QUEUED_FREED),

@@ -9,7 +9,12 @@ use crate::ram::Ram;
 use std::sync::Arc;
 
 fn driver() -> Arc<Driver> {
-    let (verifier, ram) = (Arc::default(), Ram::new(1 << 20).unwrap());
+    driver_with(1 << 20)
+}
+
+/// A driver on a machine with so many bytes of memory, which pool is charged to.
+fn driver_with(memory: u64) -> Arc<Driver> {
+    let (verifier, ram) = (Arc::default(), Ram::new(memory).unwrap());
     let host = Host {
         verifier: &verifier,
         ram: &ram,
@@ -280,4 +285,30 @@ fn the_exception_of_an_address_of_user_mode_that_is_not_there_is_kmode_exception
     assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x1e, 0xc000_0005), "{bugcheck}");
     assert_eq!(bugcheck.parameters[2..], [0, 0x2_0000], "{bugcheck}");
     assert!(bugcheck.reason.contains("MmProbeAndLockPages"), "{bugcheck}");
+}
+
+/// "Starting with Windows 7 [...] the maximum buffer size is (4 gigabytes - PAGE_SIZE)." [wdm: IoAllocateMdl]
+#[test]
+fn a_list_describes_up_to_four_gigabytes_less_a_page_and_a_longer_buffer_is_refused_in_the_log() {
+    let driver = driver_with(64 << 20);
+    driver_call::run(&driver, "a function", || {
+        for length in [16 << 20, 64 << 20, u32::MAX - 0xfff] {
+            let mdl = io_allocate_mdl(0x10_0000, length, 0, 0, std::ptr::null_mut());
+            assert!(!mdl.is_null(), "{length:#x} bytes");
+            assert_eq!(range("a test", mdl), (0x10_0000, length as usize));
+            let size: u16 = get("a test", field(mdl, 8));
+            assert_eq!(size, (48 + 8 * (length as usize / PAGE)) as u16, "the low 16 bits of the size");
+            let last: *mut u64 = field(mdl, HEADER + 8 * (length as usize / PAGE - 1));
+            put("a test", last, 7);
+            io_free_mdl(mdl);
+        }
+        assert_eq!(driver.verifier().log_lines(), Vec::<String>::new());
+        assert!(io_allocate_mdl(0x10_0000, u32::MAX, 0, 0, std::ptr::null_mut()).is_null());
+    })
+    .0
+    .unwrap();
+    driver.check_unloaded();
+    assert_eq!(driver.verifier().bugcheck(), None);
+    let log = driver.verifier().log_lines();
+    assert!(log.len() == 1 && log[0].starts_with("IoAllocateMdl answers NULL: Length is 0xffffffff"), "{log:?}");
 }
