@@ -1,17 +1,18 @@
 //! Collecting what the operating-system side knows of an adapter while it runs: the GPU's fence logs, enlarged first, and the
 //! events of its driver.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use dxgkrnl::{DebugName, FenceLog, FenceOperation, Machine, QueueFenceLog, TraceEvent, TraceKind};
+use dxgkrnl::{FenceLog, FenceOperation, Machine, QueueFenceLog, TraceEvent, TraceKind};
 use wddm_ddi::km::DXGK_INTERRUPT_TYPE;
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::LUID;
 
+use super::kept::{Found, Kept, Window};
 use super::naming::Naming;
 use super::{
     EventKind, FenceValue, GpuClock, GpuOperation, GpuRecord, HostClock, Lane, LaneKind, LaneRecorder, NONE, Recording,
@@ -22,109 +23,10 @@ use super::{
 const LOG_ENTRIES: u32 = 1 << 14;
 /// Events of the driver that are kept between two looks.
 const EVENTS: u32 = 1 << 17;
-/// Entries of logs and events of the driver in each of the two parts that a window keeps: a busy machine writes millions in a second.
-const PART_MAX: usize = 2_000_000;
 /// Time between two fetches of the fence logs and the driver's events.
 const PERIOD: Duration = Duration::from_millis(5);
 /// Process number of the system, as on Windows.
 const SYSTEM_PROCESS: u32 = 4;
-
-/// Fence logs and events fetched so far.
-#[derive(Clone, Default)]
-struct Found {
-    logs: Vec<QueueFenceLog>,
-    events: Vec<TraceEvent>,
-    /// Driver events given up, each with the number of events that were fetched before.
-    lost: Vec<(usize, u64)>,
-    /// Entries of the logs, and events.
-    count: usize,
-    /// Queues of which there is a log with a handle.
-    known: HashSet<u64>,
-    /// Names that programs have given their objects, as they are at the end.
-    names: Vec<DebugName>,
-}
-
-/// What is fetched by a collector that keeps the last part of it only: the part before, and the one that is under way.
-#[derive(Clone)]
-struct Window {
-    length: Duration,
-    began: Instant,
-    earlier: Found,
-}
-
-impl Window {
-    fn new(length: Duration) -> Self {
-        Self { length, began: Instant::now(), earlier: Found::default() }
-    }
-
-    /// Begins a new part when the one under way is as long as the window, or has as much as is kept, and gives up the one before. What is given up before
-    /// its time is told as lost.
-    fn turn(&mut self, found: &mut Found) {
-        let is_full = found.count >= PART_MAX;
-        if is_full || self.began.elapsed() >= self.length {
-            self.began = Instant::now();
-            // Queues that are still there tell their handles once more.
-            let given_up = std::mem::replace(&mut self.earlier, std::mem::take(found)).count;
-            if is_full && given_up > 0 {
-                self.earlier.lost.insert(0, (0, given_up as u64));
-            }
-        }
-    }
-
-    /// Everything that is kept.
-    fn whole(self, later: Found) -> Found {
-        let Found { mut logs, mut events, mut lost, count, known, .. } = self.earlier;
-        lost.extend(later.lost.into_iter().map(|(before, count)| (before + events.len(), count)));
-        logs.extend(later.logs);
-        events.extend(later.events);
-        Found { logs, events, lost, count: count + later.count, known, names: later.names }
-    }
-}
-
-/// Logs and events of a collector at a moment; without a window, all since it began.
-#[derive(Clone, Default)]
-struct Kept {
-    found: Found,
-    window: Option<Window>,
-}
-
-impl Kept {
-    /// Fetches what is new.
-    fn fetch(&mut self, machine: &Machine, luid: LUID) {
-        self.found.add(machine.fence_log(luid).unwrap_or_default(), machine.take_trace(luid).unwrap_or_default());
-    }
-
-    /// All of it, with the names that objects have now.
-    fn whole(self, machine: &Machine) -> Found {
-        let found = Found { names: machine.debug_names(), ..self.found };
-        match self.window {
-            Some(window) => window.whole(found),
-            None => found,
-        }
-    }
-}
-
-impl Found {
-    fn add(&mut self, logs: Vec<QueueFenceLog>, log: dxgkrnl::TraceLog) {
-        for log in logs {
-            // A queue that is being made has no handle yet.
-            let first = log.handle != 0 && self.known.insert(log.queue);
-            if first || is_news(&log.waits) || is_news(&log.signals) {
-                self.count += log.waits.entries.len() + log.signals.entries.len();
-                self.logs.push(log);
-            }
-        }
-        if log.lost != 0 {
-            self.lost.push((self.events.len(), log.lost));
-        }
-        self.count += log.events.len();
-        self.events.extend(log.events);
-    }
-}
-
-fn is_news(log: &FenceLog) -> bool {
-    !log.entries.is_empty() || log.lost != 0 || log.violations != 0
-}
 
 /// Collects until it is finished.
 pub struct Collector {
@@ -443,7 +345,7 @@ impl<'a> Assembly<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dxgkrnl::FenceLogEntry;
+    use dxgkrnl::{DebugName, FenceLogEntry};
 
     const CLOCK: GpuClock = GpuClock { ticks: 0, host: 0, hz: 1_000_000_000 };
 
@@ -523,42 +425,6 @@ mod tests {
         assert_eq!(signals, 1, "what begins and ends labels is no signal of the program's");
         let [EventKind::Named { name }] = named(&trace, "names")[..] else { panic!("one name of memory") };
         assert_eq!(trace.names[*name as usize], "buffer positions");
-    }
-
-    #[test]
-    fn a_window_keeps_the_part_under_way_and_the_one_before() {
-        let part = |number: u32, lost| Found {
-            logs: vec![signals(number, FenceLog::default())],
-            events: vec![event(TraceKind::EngineReset { node: number })],
-            lost: vec![(1, lost)],
-            ..Found::default()
-        };
-        let mut window = Window::new(Duration::ZERO);
-        let mut found = part(1, 10);
-        window.turn(&mut found);
-        found = part(2, 20);
-        window.turn(&mut found);
-        let whole = window.whole(part(3, 30));
-        assert_eq!(whole.logs.iter().map(|log| log.handle).collect::<Vec<_>>(), [2, 3]);
-        let nodes = whole.events.iter().map(|event| event.kind);
-        assert!(nodes.eq([TraceKind::EngineReset { node: 2 }, TraceKind::EngineReset { node: 3 }]));
-        assert_eq!(whole.lost, [(1, 20), (2, 30)]);
-    }
-
-    #[test]
-    fn a_part_that_is_full_ends_before_its_time_and_what_it_takes_the_place_of_is_told_as_lost() {
-        let mut window = Window::new(Duration::from_secs(1000));
-        let full = |number| {
-            let event = event(TraceKind::EngineReset { node: number });
-            Found { events: vec![event], count: PART_MAX, ..Found::default() }
-        };
-        for (number, lost) in [(1, vec![]), (2, vec![(0, PART_MAX as u64)])] {
-            window.turn(&mut full(number));
-            assert_eq!((window.earlier.events.len(), &window.earlier.lost), (1, &lost), "part {number}");
-        }
-        let mut under_way = Found { count: PART_MAX - 1, ..Found::default() };
-        window.turn(&mut under_way);
-        assert_eq!((under_way.count, window.earlier.count), (PART_MAX - 1, PART_MAX), "it is neither full nor over");
     }
 
     #[test]

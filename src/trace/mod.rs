@@ -7,6 +7,7 @@
 
 mod clock;
 mod collect;
+mod kept;
 mod model;
 mod naming;
 pub mod operation;

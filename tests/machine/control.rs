@@ -403,7 +403,9 @@ fn tools_that_lose_their_machine_end_with_another_code_than_those_that_find_none
             let _ = BufReader::new(stream.expect("a connection")).read_line(&mut question);
         }
     });
-    for tool in [&["ctl", "look"] as &[&str], &["ctl", "power", "d3"], &["top", "--count", "1"], &["timeline", "--live"]] {
+    for tool in
+        [&["ctl", "look"] as &[&str], &["ctl", "power", "d3"], &["top", "--count", "1"], &["timeline", "--live"]]
+    {
         let lost = campanile().args(tool).arg("--machine").arg(&socket).output().expect("a start");
         let said = String::from_utf8_lossy(&lost.stderr);
         assert!(lost.status.code() == Some(3) && said.contains("the machine has gone meanwhile"), "{tool:?}: {said}");

@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn what_is_no_event_is_neither_kept_nor_written() {
-        let (events, (reader, writer)) = (Events::default(), rustix::pipe::pipe().expect("a pipe"));
+        let (events, (reader, writer)) = (Events::default(), io::pipe().expect("a pipe"));
+        let writer = OwnedFd::from(writer);
         keep(&events, Number::D3DKMTWaitForSynchronizationObjectFromCpu, &waits_by(&writer));
         assert!(events.0.lock().unwrap().is_empty());
         events.set();
