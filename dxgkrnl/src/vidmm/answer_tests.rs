@@ -70,15 +70,6 @@ fn each_rule_for_the_answer_is_enforced_by_name() {
         (flags().with_Protected(true).with_PermanentSysMem(true), "Protected with PermanentSysMem"),
         (flags().with_Cached(true), "Cached without CpuVisible"),
         (flags().with_PermanentSysMem(true), "PermanentSysMem without CpuVisible"),
-        (flags().with_AccessedPhysically(true), "FlagsWddm2.AccessedPhysically is 1"),
-        (
-            flags().with_AccessedPhysically(true).with_ExplicitResidencyNotification(true),
-            "FlagsWddm2.AccessedPhysically is 1",
-        ),
-        (
-            flags().with_ExplicitResidencyNotification(true),
-            "ExplicitResidencyNotification is 1 without AccessedPhysically",
-        ),
     ];
     for (flags, rule) in wrong {
         assert!(broken(|info| info.u3.FlagsWddm2 = flags).contains(rule), "{rule}");
@@ -110,6 +101,23 @@ fn each_rule_for_the_answer_is_enforced_by_name() {
     info.u3.FlagsWddm2 = flags.with_MapApertureCpuVisible(true);
     assert!(check(&info, &segments(), false, Backing::New).unwrap_err().contains("MapAperture2Supported"));
     assert!(check(&info, &segments(), true, Backing::New).is_ok());
+}
+
+/// No operation tells a driver of residency or has it map an aperture segment. [d3dkmddi: DXGK_ALLOCATIONINFOFLAGS_WDDM2_0]
+#[test]
+fn flags_that_ask_for_operations_which_are_never_sent_are_refused_by_name() {
+    let flags = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new;
+    let physically = flags().with_AccessedPhysically(true);
+    for (flags, rule) in [
+        (physically, "FlagsWddm2.AccessedPhysically is 1"),
+        (physically.with_ExplicitResidencyNotification(true), "FlagsWddm2.AccessedPhysically is 1"),
+        (
+            flags().with_ExplicitResidencyNotification(true),
+            "ExplicitResidencyNotification is 1 without AccessedPhysically",
+        ),
+    ] {
+        assert!(broken(|info| info.u3.FlagsWddm2 = flags).contains(rule), "{rule}");
+    }
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use crate::minimal::Mutant;
+use crate::minimal::{Adapter, Mutant};
 use crate::user_mode::app::*;
-use crate::user_mode::{DRIVER, Report};
+use crate::user_mode::{DRIVER, Report, get_os_caps};
 use dxgkrnl::{Rescue, StartError, thunks};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -186,6 +186,22 @@ fn failing_updates_of_fence_values_have_their_documented_subcodes() {
         assert_eq!(bugcheck.parameters[1], u64::from(STATUS_UNSUCCESSFUL.0 as u32));
         assert_eq!(app.try_fence(0).err(), Some(STATUS_DEVICE_REMOVED), "nothing goes on after a stop");
     }
+}
+
+/// [d3dkmddi: DXGKCB_FEATURE_NATIVEFENCE_GETOSCAPS_1]
+#[test]
+fn a_question_for_the_capabilities_of_the_system_without_a_place_for_them_is_a_misuse_of_the_callback() {
+    fn in_start(adapter: &mut Adapter) {
+        (DRIVER.in_start)(adapter);
+        let ask = get_os_caps(adapter).expect("native fences are enabled");
+        // SAFETY: NULL is refused.
+        assert_eq!(unsafe { ask(std::ptr::null_mut()) }, STATUS_INVALID_PARAMETER);
+    }
+    let bench = bench_of(Mutant { in_start, ..DRIVER });
+    assert_eq!(bench.machine.take_rescues(), [(Rescue::MisusedCallback, 1)]);
+    let log = bench.machine.debug_log();
+    let told = "GetOSCaps answers STATUS_INVALID_PARAMETER";
+    assert!(log.iter().any(|line| line.contains(told) && line.contains("is 0x0")), "{log:#?}");
 }
 
 unsafe extern "win64" fn writes_no_monitored_value(_: *const DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS {
