@@ -318,13 +318,11 @@ fn start(adapter: &mut Adapter) {
 pub(crate) fn get_os_caps(adapter: &Adapter) -> Option<PDXGKCB_FEATURE_NATIVEFENCE_GETOSCAPS_1> {
     let mut table = std::mem::MaybeUninit::<DXGKCBINT_FEATURE_NATIVEFENCE_1>::uninit();
     let mut query = DXGKARGCB_QUERYFEATUREINTERFACE::zeroed();
-    query.FeatureId = DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE;
-    query.Version = 1;
+    (query.FeatureId, query.Version) = (DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE, 1);
     query.Interface = table.as_mut_ptr().cast();
     query.InterfaceSize = size_of::<DXGKCBINT_FEATURE_NATIVEFENCE_1>() as u16;
     // SAFETY: handle and structure are good.
-    let status = unsafe { adapter.features.QueryFeatureInterface.unwrap()(adapter.handle, &raw mut query) };
-    status.ok().ok()?;
+    unsafe { adapter.features.QueryFeatureInterface.unwrap()(adapter.handle, &raw mut query) }.ok().ok()?;
     // SAFETY: the system has filled the table.
     unsafe { table.assume_init() }.GetOSCaps
 }
