@@ -44,9 +44,10 @@ impl Window {
         if is_full || self.began.elapsed() >= self.length {
             self.began = Instant::now();
             // Queues that are still there tell their handles once more.
-            let given_up = std::mem::replace(&mut self.earlier, std::mem::take(found)).count;
-            if is_full && given_up > 0 {
-                self.earlier.lost.insert(0, (0, given_up as u64));
+            let given_up = std::mem::replace(&mut self.earlier, std::mem::take(found));
+            let lost = given_up.count as u64 + given_up.lost.iter().map(|(_, count)| count).sum::<u64>();
+            if is_full && lost > 0 {
+                self.earlier.lost.insert(0, (0, lost));
             }
         }
     }
@@ -144,7 +145,7 @@ mod tests {
     fn a_part_that_is_full_ends_before_its_time_and_what_it_takes_the_place_of_is_told_as_lost() {
         let mut window = Window::new(Duration::from_secs(1000));
         let full = |number| Found { events: vec![reset(number)], count: PART_MAX, ..Found::default() };
-        for (number, lost) in [(1, vec![]), (2, vec![(0, PART_MAX as u64)])] {
+        for (number, lost) in [(1, vec![]), (2, vec![(0, PART_MAX as u64)]), (3, vec![(0, 2 * PART_MAX as u64)])] {
             window.turn(&mut full(number));
             assert_eq!((window.earlier.events.len(), &window.earlier.lost), (1, &lost), "part {number}");
         }

@@ -16,9 +16,11 @@ enum Answer {
     Nothing,
     /// A D3DKMT_HANDLE, of which 0 is none.
     Handle,
+    /// A D3DGPU_VIRTUAL_ADDRESS, of which 0 is none.
+    Address,
 }
 
-const DISPLAYS: &str = "displays are not played here";
+const DISPLAYS: &str = "this system has no displays";
 const CONTEXT_ALLOCATIONS: &str = "this system has no context allocations";
 const FRAME_BUFFER: &str =
     "no frame buffer is saved here, since the machine neither hibernates nor is updated while it runs";
@@ -35,13 +37,14 @@ fn unavailable(name: &'static str, level: Level, answer: Answer, why: &str) -> u
             }
             Answer::Nothing => ("does nothing".to_owned(), 0),
             Answer::Handle => ("answers no handle".to_owned(), 0),
+            Answer::Address => ("answers no address".to_owned(), 0),
         };
         driver.verifier().log(format!("{name} {told}: {why} [dispmprt: DXGKRNL_INTERFACE]"));
         Ok(value)
     })
 }
 
-/// Puts a function into each slot, which has the name of the slot, the level of its page (any, where the page has none), and its reason.
+/// Puts a function into each slot, which has the name of the slot, the level up to which it may be called (any, where a lower one is not checked), and its reason.
 macro_rules! absent {
     ($($slot:ident: $level:ident, $answer:ident, $why:expr;)*) => {
         pub(super) fn fill(interface: &mut DXGKRNL_INTERFACE) {
@@ -51,7 +54,7 @@ macro_rules! absent {
                 }
                 // SAFETY: both are addresses of functions. Who calls it by the prototype of its page passes arguments that the function does not
                 // look at: in this calling convention they are in registers that the callee may change, and on the stack, which the caller
-                // cleans up. The result is in RAX, whose lower half is the NTSTATUS or the handle, and of which a caller of VOID reads nothing.
+                // cleans up. The result is in RAX, which is the address, or whose lower half is the NTSTATUS or the handle, and of which a caller of VOID reads nothing.
                 let slot = unsafe {
                     std::mem::transmute::<unsafe extern "win64" fn() -> usize, unsafe extern "win64" fn()>(absent)
                 };
@@ -62,7 +65,7 @@ macro_rules! absent {
 }
 
 absent! {
-    DxgkCbIndicateChildStatus: UpToDispatch, Status, "children are not played here, and the driver has reported none";
+    DxgkCbIndicateChildStatus: UpToDispatch, Status, "this system has no displays, and the driver has reported no children";
     DxgkCbGetHandleParent: Any, Handle, "this system does not tell which resource an allocation belongs to";
     DxgkCbEnumHandleChildren: Any, Handle, "this system does not list the allocations of a resource";
     DxgkCbQueryVidPnInterface: Passive, Status, DISPLAYS;
@@ -71,7 +74,7 @@ absent! {
     DxgkCbExcludeAdapterAccess: Passive, Status, "this system does not keep user mode from an adapter that works";
     DxgkCbCreateContextAllocation: Passive, Status, CONTEXT_ALLOCATIONS;
     DxgkCbDestroyContextAllocation: Passive, Status, CONTEXT_ALLOCATIONS;
-    DxgkCbMapContextAllocation: Passive, Status, CONTEXT_ALLOCATIONS;
+    DxgkCbMapContextAllocation: Passive, Address, CONTEXT_ALLOCATIONS;
     DxgkCbUpdateContextAllocation: Passive, Status, CONTEXT_ALLOCATIONS;
     DxgkCbAcquirePostDisplayOwnership: Passive, Status, DISPLAYS;
     DxgkCbAcquirePostDisplayOwnership2: Passive, Status, DISPLAYS;

@@ -161,7 +161,7 @@ fn pieces(buffer: *mut c_void, offset: u32, length: u32) -> Result<Pieces, Strin
 fn other_space(name: &str, adapter: &Adapter, data_type: u32) -> Option<NTSTATUS> {
     let space = match data_type {
         DXGK_WHICHSPACE_CONFIG => return None,
-        DXGK_WHICHSPACE_ROM => "DXGK_WHICHSPACE_ROM, and a function of this machine has no expansion ROM",
+        DXGK_WHICHSPACE_ROM => "DXGK_WHICHSPACE_ROM, and this system does not read expansion ROMs",
         DXGK_WHICHSPACE_MCH => "DXGK_WHICHSPACE_MCH, and this machine has no memory controller hub on a bus",
         DXGK_WHICHSPACE_BRIDGE => {
             "DXGK_WHICHSPACE_BRIDGE, and this system does not reach the configuration space of a root port"

@@ -10,7 +10,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::call::{Level, answer, argument, invalid, named_adapter, on_driver, on_link, wrong_place};
+use super::call::{Level, answer, argument, invalid, named_adapter, on_driver, on_link, refused, wrong_place};
 use crate::adapter::{Adapter, adapters_of};
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
@@ -67,15 +67,22 @@ pub(super) unsafe extern "win64" fn release_handle_data(data: DXGKARGCB_RELEASEH
     });
 }
 
-/// What is wrong with the size and the boundary of contiguous memory that a driver asks for, in words.
-fn wrong_block(size: u64, boundary: u64) -> Option<String> {
-    if size == 0 {
-        return Some("NumberOfBytes is 0, and expected is the size of a block".to_owned());
+/// The reason why no contiguous memory has a size and a boundary, in words. The page says that a boundary must be 0 or a power of two, so that another one is a
+/// mistake of the driver's; a block that is empty, or has to cross its boundary, it does not mention. [d3dkmddi: DXGKARGCB_ALLOCATECONTIGUOUSMEMORY]
+fn wrong_block(adapter: &Adapter, name: &str, size: u64, boundary: u64) -> Option<NTSTATUS> {
+    const PAGE: &str = "[d3dkmddi: DXGKARGCB_ALLOCATECONTIGUOUSMEMORY]";
+    if boundary != 0 && !boundary.is_power_of_two() {
+        let why = format!("BoundaryAddressMultiple is {boundary:#x}, and expected is 0 or a power of two {PAGE}");
+        return Some(invalid(name, adapter, why));
     }
-    let wrong = boundary != 0 && (!boundary.is_power_of_two() || boundary < size);
-    wrong.then(|| {
-        format!("BoundaryAddressMultiple is {boundary:#x}, and expected is 0 or a power of two that is at least NumberOfBytes, {size:#x}")
-    })
+    let why = match (size, boundary) {
+        (0, _) => format!("NumberOfBytes is 0 {PAGE}"),
+        (_, 1..) if boundary < size => {
+            format!("a block of {size:#x} bytes crosses each multiple of BoundaryAddressMultiple, {boundary:#x} {PAGE}")
+        }
+        _ => return None,
+    };
+    Some(refused(name, adapter, STATUS_INVALID_PARAMETER, why))
 }
 
 /// Contiguous memory that a device reaches. The contents are undefined.
@@ -92,8 +99,8 @@ pub(super) unsafe extern "win64" fn allocate_contiguous_memory(
         let mut asked = unsafe { argument(NAME, args) }?;
         let size = asked.NumberOfBytes as u64;
         let boundary = asked.BoundaryAddressMultiple.QuadPart as u64;
-        if let Some(why) = wrong_block(size, boundary) {
-            return Ok(invalid(NAME, adapter, format!("{why} [d3dkmddi: DXGKARGCB_ALLOCATECONTIGUOUSMEMORY]")));
+        if let Some(status) = wrong_block(adapter, NAME, size, boundary) {
+            return Ok(status);
         }
         if adapter.miniport.driver().pool().fails_now() {
             return Ok(STATUS_NO_MEMORY);

@@ -399,18 +399,11 @@ impl PowerComponents {
         let Some((place, component)) = self.named(index) else { return Ok(STATUS_INVALID_PARAMETER) };
         if let Some(outer) = INSIDE.get() {
             return Err(Bugcheck::fatal(format!(
-                "DxgkCbSetPowerComponentActive({index}) inside DxgkDdiSetPowerComponentFState of component {outer}: a deadlock; the callback may be called once that has returned \
+                "DxgkCbSetPowerComponentActive({index}) inside DxgkDdiSetPowerComponentFState of component {outer}: it may be called once that has returned, for it may wait for the end of a transition \
                  [d3dkmddi: DXGKDDISETPOWERCOMPONENTFSTATE]"
             )));
         }
-        let level = irql::current();
-        if level > APC_LEVEL && *lock(&component.transition) != Transition::None {
-            return Err(Bugcheck::fatal(format!(
-                "DxgkCbSetPowerComponentActive({index}) at IRQL {level} during a transition of the component, for whose end it waits: PASSIVE_LEVEL is required \
-                 [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]"
-            )));
-        }
-        let mut uses = lock(&component.uses);
+        let mut uses = component.uses_at_level(index)?;
         uses.driver += 1;
         component.bring(adapter, place, &mut uses, F0);
         Ok(STATUS_SUCCESS)
@@ -458,6 +451,30 @@ impl PowerComponents {
 }
 
 impl Component {
+    /// The uses of the component, which are locked during its transitions.
+    ///
+    /// # Errors
+    /// The bugcheck of a driver whose call would wait for the end of a transition above APC_LEVEL.
+    fn uses_at_level(&self, index: u32) -> Result<MutexGuard<'_, Uses, rank::PowerComponent>, Bugcheck> {
+        let level = irql::current();
+        if level <= APC_LEVEL {
+            return Ok(lock(&self.uses));
+        }
+        loop {
+            if *lock(&self.transition) != Transition::None {
+                return Err(Bugcheck::fatal(format!(
+                    "DxgkCbSetPowerComponentActive({index}) at IRQL {level} during a transition of the component, for whose end it waits: PASSIVE_LEVEL is required \
+                     [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]"
+                )));
+            }
+            // Another call has it for a moment, or begins a transition.
+            if let Some(uses) = self.uses.try_lock() {
+                return Ok(uses);
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Both stand for the same engine, for the same memory segment, or for the transition to D3 of the same device.
     pub(crate) fn is_twin_of(&self, other: &Self) -> bool {
         self.node.is_some() && self.node == other.node

@@ -106,6 +106,11 @@ impl PacketContext {
         self.abandon(Waiter::Other);
         // DxgkDdiBuildTestCommandBuffer may be under way on it.
         self.adapter.machine.gate().away(|| self.rundown.wait());
+        if let Some(node) = sch.nodes.get(self.node as usize) {
+            // Whoever tells the driver of a dropped packet has the context until that is done.
+            let _dispatching = lock(&node.dispatching);
+            node.state().end_context(self);
+        }
         let status = {
             let mut gone = lock(&self.gone);
             *gone = true;

@@ -114,6 +114,7 @@ impl VidSch {
             attention: AtomicUsize::new(0),
             away: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             rundown: Rundown::default(),
             teardown: Mutex::new(false),
             gone: Mutex::new(false),

@@ -268,9 +268,10 @@ impl VidSch {
             let own = contexts.iter().filter(|context| is_process(&context.device().process));
             own.map(|context| Arc::clone(context.device())).collect::<Vec<_>>()
         };
-        let mut devices = having(&|process| process.system_handle() == handle);
+        // The driver may choose its handles as it likes, also like those of the system.
+        let mut devices = having(&|process| process.kmd_process.raw() == handle);
         if devices.is_empty() {
-            devices = having(&|process| process.kmd_process.raw() == handle);
+            devices = having(&|process| process.system_handle() == handle);
         }
         devices.sort_by_key(|device| device.id());
         devices.dedup_by_key(|device| device.id());

@@ -285,7 +285,11 @@ fn a_callback_that_asks_for_what_the_system_does_not_have_is_no_misuse_and_told_
     const CASES: [Misuse; 3] = [
         (
             |adapter| assert_eq!(read_space(adapter, 0x5269_6350, true, 0, 4), STATUS_UNSUCCESSFUL),
-            &["DxgkCbReadDeviceSpace answers STATUS_UNSUCCESSFUL", "DXGK_WHICHSPACE_ROM", "no expansion ROM"],
+            &[
+                "DxgkCbReadDeviceSpace answers STATUS_UNSUCCESSFUL",
+                "DXGK_WHICHSPACE_ROM",
+                "does not read expansion ROMs",
+            ],
         ),
         (
             |adapter| disconnect(adapter, 0x7777, D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY),
@@ -322,14 +326,13 @@ fn a_callback_that_this_system_does_not_implement_answers_not_supported_and_tell
         let (handle, interface) = (adapter.handle, adapter.interface);
         let mut bytes = [0_u64; 8];
         let args: *mut std::ffi::c_void = bytes.as_mut_ptr().cast();
-        for slot in [
-            interface.DxgkCbReserveGpuVirtualAddressRange,
-            interface.DxgkCbCreateContextAllocation,
-            interface.DxgkCbMapContextAllocation,
-        ] {
+        for slot in [interface.DxgkCbReserveGpuVirtualAddressRange, interface.DxgkCbCreateContextAllocation] {
             let status = by_prototype!(slot, fn(HANDLE, *mut std::ffi::c_void) -> NTSTATUS, handle, args);
             assert_eq!(status, STATUS_NOT_SUPPORTED);
         }
+        let map = interface.DxgkCbMapContextAllocation;
+        let address = by_prototype!(map, fn(HANDLE, *mut std::ffi::c_void) -> u64, handle, args);
+        assert_eq!(address, 0, "D3DGPU_VIRTUAL_ADDRESS has no errors");
         let request = interface.DxgkCbPowerRuntimeControlRequest;
         type Place = *mut std::ffi::c_void;
         let status = by_prototype!(
@@ -354,7 +357,7 @@ fn a_callback_that_this_system_does_not_implement_answers_not_supported_and_tell
     for parts in [
         ["DxgkCbReserveGpuVirtualAddressRange answers STATUS_NOT_SUPPORTED", "reserves no ranges"],
         ["DxgkCbCreateContextAllocation answers STATUS_NOT_SUPPORTED", "no context allocations"],
-        ["DxgkCbMapContextAllocation answers STATUS_NOT_SUPPORTED", "no context allocations"],
+        ["DxgkCbMapContextAllocation answers no address", "no context allocations"],
         ["DxgkCbPowerRuntimeControlRequest answers STATUS_NOT_SUPPORTED", "no power engine plug-in"],
         ["DxgkCbMultiPlaneOverlayDisabled does nothing", "displays"],
         ["DxgkCbGetHandleParent answers no handle", "which resource"],

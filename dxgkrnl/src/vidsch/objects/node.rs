@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nt::lock::{Condvar, Mutex, MutexGuard, lock};
@@ -137,11 +138,25 @@ impl NodeState {
 
     /// These waited for the node and are dropped, since their devices are in error: they are done, or will be when the driver was told.
     pub(in crate::vidsch) fn drop_packets(&mut self, packets: impl IntoIterator<Item = Packet>) {
-        if self.cancels && !self.fences.is_abandoned() {
-            self.cancelled.extend(packets);
-        } else {
-            self.finished.extend(packets);
+        let told = self.cancels && !self.fences.is_abandoned();
+        for packet in packets {
+            let is_known = packet.context().is_some_and(|context| !context.ended.load(Ordering::Acquire));
+            if told && is_known {
+                self.cancelled.push_back(packet);
+            } else {
+                self.finished.push(packet);
+            }
         }
+    }
+
+    /// The driver is told of no packets of this context any more, which it is about to destroy.
+    pub(in crate::vidsch) fn end_context(&mut self, context: &PacketContext) {
+        context.ended.store(true, Ordering::Release);
+        let is_of = |packet: &Packet| packet.context().is_some_and(|own| core::ptr::eq(Arc::as_ptr(own), context));
+        let (own, others): (VecDeque<Packet>, VecDeque<Packet>) =
+            core::mem::take(&mut self.cancelled).into_iter().partition(is_of);
+        self.cancelled = others;
+        self.finished.extend(own);
     }
 
     /// The oldest dropped packet that the driver was not told of. It stays until [`NodeState::end_cancelled`], so that the node has something to decide.

@@ -64,6 +64,8 @@ pub(crate) struct PacketContext {
     pub(in crate::vidsch) away: AtomicBool,
     /// Nothing of it runs any more.
     pub(in crate::vidsch) lost: AtomicBool,
+    /// The driver is about to destroy it, and is told of none of its packets any more.
+    pub(in crate::vidsch) ended: AtomicBool,
     /// Closed once nothing new is accepted.
     pub(in crate::vidsch) rundown: Rundown,
     /// Held by whoever destroys the context, so that a second one returns when it is gone; true from then on.
