@@ -56,9 +56,10 @@ fn run(gpu: &Gpu, stop: &AtomicBool) {
         } else if idle < SPINS {
             idle += 1;
             std::hint::spin_loop();
-        } else if gpu.stands_still() || quiet_since.get_or_insert_with(Instant::now).elapsed() >= YIELD_TIME {
-            nap(gpu);
-        } else if lets_others_run() {
+        } else if gpu.stands_still()
+            || quiet_since.get_or_insert_with(Instant::now).elapsed() >= YIELD_TIME
+            || lets_others_run()
+        {
             nap(gpu);
         }
     }
