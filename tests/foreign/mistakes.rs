@@ -14,7 +14,7 @@ pub(crate) struct Broken {
 pub(crate) const TABLES_IN_LOCAL_MEMORY: (&str, &str) =
     ("#define SEGMENT_TABLES 0\n", "#define SEGMENT_TABLES SEGMENT_LOCAL\n");
 
-/// What a driver does wrong with such tables.
+/// Drivers that write behind such tables, and what tells of each.
 pub(crate) const BROKEN_TABLES: &[Broken] = &[
     Broken {
         name: "table-overrun-into-another",

@@ -1,4 +1,4 @@
-//! What is kept of an adapter in D3 until it is in D0 again.
+//! The state of an adapter in D3 that it needs to be in D0 again.
 
 use std::sync::Arc;
 

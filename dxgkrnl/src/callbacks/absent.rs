@@ -7,7 +7,7 @@ use wddm_ddi::status::STATUS_NOT_SUPPORTED;
 
 use super::call::{Level, on_driver};
 
-/// What the page of a callback has it return.
+/// Type of the result that the page of a callback gives.
 #[derive(Clone, Copy)]
 enum Answer {
     /// NTSTATUS.

@@ -50,7 +50,7 @@ struct Identity {
 }
 
 impl PCI_DEVICE_PRESENCE_PARAMETERS {
-    /// What is wrong with the question, in words.
+    /// The member of the question that the page rules out, with its value, in words; `None` if there is none.
     fn wrong(&self) -> Option<String> {
         let flags = self.Flags;
         let without = |needs: u32| flags & needs == 0;
