@@ -368,7 +368,7 @@ impl Session<'_> {
             }
             None => self.record(Outcome::failed("program", Duration::ZERO, "cargo built no `campanile`")),
         }
-        self.side_by_side(tasks, processors().min(4));
+        self.side_by_side(tasks, (processors() + 1).min(4));
     }
 
     /// Every conformance case with each GPU in a process of its own.
