@@ -89,11 +89,6 @@ pub(crate) struct AdapterCaps {
 }
 
 impl AdapterCaps {
-    /// The segment of the first engine with this 1-based identifier; those of others are like it.
-    pub(crate) fn segment(&self, id: u32) -> Option<&Segment> {
-        self.segments.iter().find(|segment| segment.engine == 0 && segment.id == id)
-    }
-
     /// Nodes of one engine.
     pub(crate) fn nodes_of_engine(&self) -> u32 {
         self.nodes.len() as u32 / self.engines.max(1)

@@ -29,6 +29,7 @@ use crate::start_error::StartError;
 use crate::tdr::Tdr;
 use crate::vidmm::VidMm;
 use crate::vidmm::joint_limit::JointLimit;
+use crate::vidmm::table_rules;
 use crate::vidsch::{RenderAdapter, VidSch};
 use nt::bugcheck::Bugcheck;
 use nt::device_object::DeviceObject;
@@ -376,8 +377,9 @@ impl Adapter {
         if let [leaf, root] = levels.as_mut_slice() {
             self.size_root_page_table(engine, &gpummu, (leaf, root), &segments)?;
         }
-        let checked = rules::check_page_tables(&gpummu, &levels, &segments)
-            .and_then(|()| reserved_bits::check_page_tables(&gpummu));
+        let checked = table_rules::check(&gpummu, &levels, &segments)
+            .map_err(StartError::PageTables)
+            .and_then(|_| reserved_bits::check_page_tables(&gpummu));
         let caps = (Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS");
         self.judged::<DXGK_GPUMMUCAPS>(caps, &mut [engine], checked)?;
         Ok(EngineCaps { nodes, segments, gpummu, levels, version, out })

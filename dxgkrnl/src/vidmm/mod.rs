@@ -80,6 +80,7 @@ mod system_memory;
 mod table;
 mod table_memory;
 mod table_operation;
+pub(crate) mod table_rules;
 mod table_tree;
 mod table_work;
 mod transfer;

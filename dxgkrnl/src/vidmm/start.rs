@@ -9,7 +9,6 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::caps::AdapterCaps;
 use crate::kmd_handle::KmdHandle;
 use crate::port::Port;
 use crate::refusal::{Failure, refused};
@@ -21,9 +20,8 @@ use crate::vidmm::moving::LeftLock;
 use crate::vidmm::paging_work::{Paging, PagingFence, PagingNode};
 use crate::vidmm::scheduler::{PagingContext, Scheduler};
 use crate::vidmm::segment::Segments;
-use crate::vidmm::table_memory::Shape;
+use crate::vidmm::table_rules;
 use crate::vidmm::va_space::VaSpace;
-use nt::page::PAGE_SIZE;
 
 /// The time that a kernel thread sleeps between looks at queues of user mode.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -70,69 +68,6 @@ impl PagingNode for SchedulerNode {
     }
 }
 
-/// The rules for what the driver said about its page tables; the text names the one that is broken.
-fn check_tables(caps: &AdapterCaps) -> Result<Shape, &'static str> {
-    let by_cpu = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
-    if caps.gpummu.Bits.PageTableUpdateRequireAddressSpaceIdle() {
-        return Err(
-            "PageTableUpdateRequireAddressSpaceIdle: this memory manager changes page tables of processes that work",
-        );
-    }
-    let bits = caps.levels.iter().map(|level| level.PageTableIndexBitCount).collect();
-    let shape = Shape::new(bits).ok_or("the page-table levels do not describe an address space")?;
-    if let Some(rule) = medium_rule(caps) {
-        return Err(rule);
-    }
-    if shape.address_bits() != caps.gpummu.VirtualAddressBitCount {
-        return Err("VirtualAddressBitCount is not the sum of the levels' index bits and 12");
-    }
-    for level in &caps.levels {
-        if level.PageTableSizeInBytes == 0 || u64::from(level.PageTableSizeInBytes) % PAGE_SIZE != 0 {
-            return Err("PageTableSizeInBytes is no multiple of the page size");
-        }
-        if !level.PageTableAlignmentInBytes.max(1).is_power_of_two() {
-            return Err("PageTableAlignmentInBytes is no power of two");
-        }
-        // Those of the paging process are written by the CPU in any mode.
-        let written_by_cpu = caps.gpummu.PageTableUpdateMode == by_cpu;
-        for (id, by_cpu) in [(level.PageTableSegmentId, written_by_cpu), (level.PagingProcessPageTableSegmentId, true)]
-        {
-            let reachable = caps
-                .segment(id)
-                .is_some_and(|segment| !segment.flags.Aperture() && (segment.kernel.is_some() || !by_cpu));
-            if by_cpu && caps.segment(id).is_some_and(|segment| segment.flags.SupportsCpuHostAperture()) {
-                return Err(
-                    "page tables lie in a segment that the CPU reaches through a CPU host aperture only, and this system does not write page tables through one",
-                );
-            }
-            if id != 0 && !reachable {
-                return Err("page tables lie in a segment that the CPU does not reach, and has to write");
-            }
-            if id == 0 && u64::from(level.PageTableSizeInBytes) > PAGE_SIZE {
-                return Err("page tables in system memory are larger than a page");
-            }
-        }
-    }
-    Ok(shape)
-}
-
-/// The rule for 64-KiB pages that the driver breaks. [d3dkmddi: DXGK_GPUMMUCAPS::LeafPageTableSizeFor64KPagesInBytes]
-fn medium_rule(caps: &AdapterCaps) -> Option<&'static str> {
-    let size = u64::from(caps.gpummu.LeafPageTableSizeFor64KPagesInBytes);
-    let of_segments = caps.segments.iter().any(|segment| segment.flags.Use64KBPages());
-    if !of_segments && !caps.gpummu.Bits.SysMem64KBPageSupported() {
-        return None;
-    }
-    if size == 0 || !size.is_multiple_of(PAGE_SIZE) {
-        return Some(
-            "LeafPageTableSizeFor64KPagesInBytes is no multiple of the page size, though 64-KiB pages are claimed",
-        );
-    }
-    let leaf = caps.levels.first();
-    let in_system = leaf.is_some_and(|leaf| leaf.PageTableSegmentId == 0 || leaf.PagingProcessPageTableSegmentId == 0);
-    (in_system && size > PAGE_SIZE).then_some("page tables of 64-KiB pages in system memory are larger than a page")
-}
-
 impl VidMm {
     /// Reads the memory description of an adapter, whose paging work goes through `scheduler`.
     ///
@@ -142,7 +77,7 @@ impl VidMm {
         let caps = port.caps();
         let verifier = port.machine.verifier();
         let broken = |rule| refused(STATUS_INVALID_PARAMETER, format!("{rule} [d3dkmddi: DXGK_GPUMMUCAPS]"));
-        let shape = check_tables(caps).map_err(broken)?;
+        let shape = table_rules::check(&caps.gpummu, &caps.levels, &caps.segments).map_err(broken)?;
         let driver = Driver {
             miniport: Arc::clone(&port.miniport),
             context: port.context(),
