@@ -182,6 +182,22 @@ pub struct QUERY_INTERFACE {
     pub DeviceUid: u32,
 }
 
+/// What is known of a PCI function that a driver looks for; `Flags` says which members count. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PCI_DEVICE_PRESENCE_PARAMETERS {
+    pub Size: u32,
+    pub Flags: u32,
+    pub VendorID: u16,
+    pub DeviceID: u16,
+    pub RevisionID: u8,
+    pub SubVendorID: u16,
+    pub SubSystemID: u16,
+    pub BaseClass: u8,
+    pub SubClass: u8,
+    pub ProgIf: u8,
+}
+
 /// Cache attribute of a kernel mapping. [wdm: MEMORY_CACHING_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,5 +228,5 @@ pub type PDRIVER_INITIALIZE =
 
 zeroed! {
     LARGE_INTEGER, LUID, GUID, RECT, UNICODE_STRING, MDL, CM_PARTIAL_RESOURCE_DESCRIPTOR, CM_RESOURCE_LIST, INTERFACE,
-    QUERY_INTERFACE,
+    QUERY_INTERFACE, PCI_DEVICE_PRESENCE_PARAMETERS,
 }

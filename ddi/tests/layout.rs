@@ -259,6 +259,18 @@ fn an_exception_without_need_is_found() {
     );
 }
 
+/// [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+#[test]
+fn the_question_for_a_pci_function_has_the_layout_of_wdm_h() {
+    type Question = PCI_DEVICE_PRESENCE_PARAMETERS;
+    assert_eq!((size_of::<Question>(), align_of::<Question>()), (24, 4));
+    assert_eq!([offset_of!(Question, Size), offset_of!(Question, Flags)], [0, 4]);
+    assert_eq!([offset_of!(Question, VendorID), offset_of!(Question, DeviceID)], [8, 10]);
+    assert_eq!([offset_of!(Question, RevisionID), offset_of!(Question, SubVendorID)], [12, 14]);
+    assert_eq!([offset_of!(Question, SubSystemID), offset_of!(Question, BaseClass)], [16, 18]);
+    assert_eq!([offset_of!(Question, SubClass), offset_of!(Question, ProgIf)], [19, 20]);
+}
+
 #[test]
 fn base_types_have_the_layout_of_the_windows_headers() {
     assert_eq!((size_of::<MDL>(), align_of::<MDL>()), (48, 8));

@@ -144,4 +144,16 @@ const BASE: &[BaseRecord] = &[
         "InterfaceSpecificData" = InterfaceSpecificData: *mut u8,
         "DeviceUid" = DeviceUid: u32,
     ]),
+    base!(PCI_DEVICE_PRESENCE_PARAMETERS, whole!(PCI_DEVICE_PRESENCE_PARAMETERS), [
+        "Size" = Size: u32,
+        "Flags" = Flags: u32,
+        "VendorID" = VendorID: u16,
+        "DeviceID" = DeviceID: u16,
+        "RevisionID" = RevisionID: u8,
+        "SubVendorID" = SubVendorID: u16,
+        "SubSystemID" = SubSystemID: u16,
+        "BaseClass" = BaseClass: u8,
+        "SubClass" = SubClass: u8,
+        "ProgIf" = ProgIf: u8,
+    ]),
 ];

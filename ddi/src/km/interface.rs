@@ -7,11 +7,31 @@ use crate::km::{
     DXGKARGCB_FREECONTIGUOUSMEMORY, DXGKARGCB_GETHANDLEDATA, DXGKARGCB_INVALIDATEHWCONTEXT, DXGKARGCB_ISFEATUREENABLED,
     DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKARGCB_QUERYFEATURESUPPORT, DXGKARGCB_RELEASEHANDLEDATA,
 };
-use crate::types::{BOOLEAN, GUID, HANDLE, INTERFACE, MEMORY_CACHING_TYPE, NTSTATUS, PHYSICAL_ADDRESS, UnusedSlot};
+use crate::types::{
+    BOOLEAN, GUID, HANDLE, INTERFACE, MEMORY_CACHING_TYPE, NTSTATUS, PCI_DEVICE_PRESENCE_PARAMETERS, PHYSICAL_ADDRESS,
+    UnusedSlot,
+};
 
 /// A routine run at device interrupt level by `DxgkCbSynchronizeExecution`.
 /// [wdm: KSYNCHRONIZE_ROUTINE]
 pub type PKSYNCHRONIZE_ROUTINE = Option<unsafe extern "win64" fn(SynchronizeContext: *mut c_void) -> BOOLEAN>;
+
+/// Calls a method of the device's ACPI namespace. Sizes in bytes. [dispmprt: DXGKCB_EVAL_ACPI_METHOD]
+pub type PDXGKCB_EVAL_ACPI_METHOD = unsafe extern "win64" fn(
+    DeviceHandle: HANDLE,
+    DeviceUid: u32,
+    AcpiInputBuffer: *mut c_void,
+    AcpiInputSize: u32,
+    AcpiOutputBuffer: *mut c_void,
+    AcpiOutputSize: u32,
+) -> NTSTATUS;
+
+/// Looks for a PCI function in the machine. [dispmprt: DXGKCB_IS_DEVICE_PRESENT]
+pub type PDXGKCB_IS_DEVICE_PRESENT = unsafe extern "win64" fn(
+    DeviceHandle: HANDLE,
+    DevicePresenceParameters: *const PCI_DEVICE_PRESENCE_PARAMETERS,
+    DevicePresent: *mut BOOLEAN,
+) -> NTSTATUS;
 
 /// Fetches the resources of the device. [dispmprt: DXGKCB_GET_DEVICE_INFORMATION]
 pub type PDXGKCB_GET_DEVICE_INFORMATION =
@@ -90,6 +110,14 @@ pub type PDXGKCB_SETPOWERCOMPONENTACTIVE = unsafe extern "win64" fn(hAdapter: HA
 /// Drops such a reference. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTIDLE]
 pub type PDXGKCB_SETPOWERCOMPONENTIDLE = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32) -> NTSTATUS;
 
+/// Says which latency a power component tolerates, in units of 100 nanoseconds. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTLATENCY]
+pub type PDXGKCB_SETPOWERCOMPONENTLATENCY =
+    unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32, Latency: u64);
+
+/// Says how long a power component will probably be idle, in units of 100 nanoseconds. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTRESIDENCY]
+pub type PDXGKCB_SETPOWERCOMPONENTRESIDENCY =
+    unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32, Residency: u64);
+
 /// Says that an F-state change asked for is done. [d3dkmddi: DXGKCB_COMPLETEFSTATETRANSITION]
 pub type PDXGKCB_COMPLETEFSTATETRANSITION = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32);
 
@@ -130,7 +158,7 @@ pub struct DXGKRNL_INTERFACE {
     pub Size: u32,
     pub Version: u32,
     pub DeviceHandle: HANDLE,
-    pub DxgkCbEvalAcpiMethod: UnusedSlot,
+    pub DxgkCbEvalAcpiMethod: Option<PDXGKCB_EVAL_ACPI_METHOD>,
     pub DxgkCbGetDeviceInformation: Option<PDXGKCB_GET_DEVICE_INFORMATION>,
     pub DxgkCbIndicateChildStatus: UnusedSlot,
     pub DxgkCbMapMemory: Option<PDXGKCB_MAP_MEMORY>,
@@ -140,7 +168,7 @@ pub struct DXGKRNL_INTERFACE {
     pub DxgkCbSynchronizeExecution: Option<PDXGKCB_SYNCHRONIZE_EXECUTION>,
     pub DxgkCbUnmapMemory: Option<PDXGKCB_UNMAP_MEMORY>,
     pub DxgkCbWriteDeviceSpace: Option<PDXGKCB_WRITE_DEVICE_SPACE>,
-    pub DxgkCbIsDevicePresent: UnusedSlot,
+    pub DxgkCbIsDevicePresent: Option<PDXGKCB_IS_DEVICE_PRESENT>,
     pub DxgkCbGetHandleData: Option<PDXGKCB_GETHANDLEDATA>,
     pub DxgkCbGetHandleParent: UnusedSlot,
     pub DxgkCbEnumHandleChildren: UnusedSlot,
@@ -157,8 +185,8 @@ pub struct DXGKRNL_INTERFACE {
     pub DxgkCbSetPowerComponentIdle: Option<PDXGKCB_SETPOWERCOMPONENTIDLE>,
     pub DxgkCbAcquirePostDisplayOwnership: UnusedSlot,
     pub DxgkCbPowerRuntimeControlRequest: UnusedSlot,
-    pub DxgkCbSetPowerComponentLatency: UnusedSlot,
-    pub DxgkCbSetPowerComponentResidency: UnusedSlot,
+    pub DxgkCbSetPowerComponentLatency: Option<PDXGKCB_SETPOWERCOMPONENTLATENCY>,
+    pub DxgkCbSetPowerComponentResidency: Option<PDXGKCB_SETPOWERCOMPONENTRESIDENCY>,
     pub DxgkCbCompleteFStateTransition: Option<PDXGKCB_COMPLETEFSTATETRANSITION>,
     pub DxgkCbCompletePStateTransition: UnusedSlot,
     pub DxgkCbMapContextAllocation: UnusedSlot,

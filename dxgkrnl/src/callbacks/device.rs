@@ -16,22 +16,17 @@ use nt::driver::MapCall;
 use nt::driver_call::{bad_pointer, calling_instruction};
 use nt::fault::{Access, Fault, guarded};
 
-/// DxgkCbEvalAcpiMethod: this machine has no ACPI namespace, and so no method of any device. Its arguments are not looked at. [dispmprt: DXGKCB_EVAL_ACPI_METHOD]
-pub(super) const EVAL_ACPI_METHOD: UnusedSlot = {
-    type Evaluate = unsafe extern "win64" fn(HANDLE, u32, *mut c_void, u32, *mut c_void, u32) -> NTSTATUS;
-    unsafe extern "win64" fn evaluate(
-        handle: HANDLE,
-        _device_uid: u32,
-        _input: *mut c_void,
-        _input_size: u32,
-        _output: *mut c_void,
-        _output_size: u32,
-    ) -> NTSTATUS {
-        on_link("DxgkCbEvalAcpiMethod", Level::Passive, handle, |_, _, _| Ok(STATUS_NOT_SUPPORTED))
-    }
-    // SAFETY: both are addresses of functions; its caller knows its prototype, which is that of the page.
-    Some(unsafe { std::mem::transmute::<Evaluate, unsafe extern "win64" fn()>(evaluate) })
-};
+/// This machine has no ACPI namespace, and so no method of any device. Its arguments are not looked at. [dispmprt: DXGKCB_EVAL_ACPI_METHOD]
+pub(super) unsafe extern "win64" fn eval_acpi_method(
+    handle: HANDLE,
+    _device_uid: u32,
+    _input: *mut c_void,
+    _input_size: u32,
+    _output: *mut c_void,
+    _output_size: u32,
+) -> NTSTATUS {
+    on_link("DxgkCbEvalAcpiMethod", Level::Passive, handle, |_, _, _| Ok(STATUS_NOT_SUPPORTED))
+}
 
 /// Bytes of configuration space of a PCI Express function.
 const CONFIG_SPACE: u32 = 4096;

@@ -21,13 +21,13 @@ pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     interface.Version = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
     interface.DeviceHandle = handle;
     absent::fill(&mut interface);
-    interface.DxgkCbEvalAcpiMethod = device::EVAL_ACPI_METHOD;
+    interface.DxgkCbEvalAcpiMethod = Some(device::eval_acpi_method);
     interface.DxgkCbGetDeviceInformation = Some(device::get_device_information);
     interface.DxgkCbMapMemory = Some(device::map_memory);
     interface.DxgkCbUnmapMemory = Some(device::unmap_memory);
     interface.DxgkCbReadDeviceSpace = Some(device::read_device_space);
     interface.DxgkCbWriteDeviceSpace = Some(device::write_device_space);
-    interface.DxgkCbIsDevicePresent = presence::IS_DEVICE_PRESENT;
+    interface.DxgkCbIsDevicePresent = Some(presence::is_device_present);
     interface.DxgkCbQueueDpc = Some(interrupt::queue_dpc);
     interface.DxgkCbSynchronizeExecution = Some(interrupt::synchronize_execution);
     interface.DxgkCbNotifyInterrupt = Some(interrupt::notify_interrupt);
@@ -45,8 +45,8 @@ pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     interface.DxgkCbDisconnectDoorbell = Some(scheduling::disconnect_doorbell);
     interface.DxgkCbSetPowerComponentActive = Some(scheduling::set_power_component_active);
     interface.DxgkCbSetPowerComponentIdle = Some(scheduling::set_power_component_idle);
-    interface.DxgkCbSetPowerComponentLatency = scheduling::SET_POWER_COMPONENT_LATENCY;
-    interface.DxgkCbSetPowerComponentResidency = scheduling::SET_POWER_COMPONENT_RESIDENCY;
+    interface.DxgkCbSetPowerComponentLatency = Some(scheduling::set_power_component_latency);
+    interface.DxgkCbSetPowerComponentResidency = Some(scheduling::set_power_component_residency);
     interface.DxgkCbCompleteFStateTransition = Some(scheduling::complete_f_state_transition);
     interface
 }

@@ -8,23 +8,6 @@ use wddm_ddi::types::*;
 use super::call::{Level, answer, argument, invalid, on_link, wrong_place};
 use crate::adapter::{Adapter, adapters_beside};
 
-/// What is known of the function that is looked for. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
-#[repr(C)]
-#[derive(Clone, Copy)]
-#[expect(non_snake_case, reason = "the names of wdm.h")]
-struct PCI_DEVICE_PRESENCE_PARAMETERS {
-    Size: u32,
-    Flags: u32,
-    VendorID: u16,
-    DeviceID: u16,
-    RevisionID: u8,
-    SubVendorID: u16,
-    SubSystemID: u16,
-    BaseClass: u8,
-    SubClass: u8,
-    ProgIf: u8,
-}
-
 /// Which members count. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
 const PCI_USE_SUBSYSTEM_IDS: u32 = 0x1;
 const PCI_USE_REVISION: u32 = 0x2;
@@ -49,13 +32,16 @@ struct Identity {
     subsystem: u32,
 }
 
-impl PCI_DEVICE_PRESENCE_PARAMETERS {
-    /// The member of the question that the page rules out, with its value, in words; `None` if there is none.
+/// A question for a function.
+struct Question(PCI_DEVICE_PRESENCE_PARAMETERS);
+
+impl Question {
+    /// The member that the page rules out, with its value, in words; `None` if there is none.
     fn wrong(&self) -> Option<String> {
-        let flags = self.Flags;
+        let (size, flags, whole) = (self.0.Size, self.0.Flags, size_of::<PCI_DEVICE_PRESENCE_PARAMETERS>());
         let without = |needs: u32| flags & needs == 0;
-        if (self.Size as usize) < size_of::<Self>() {
-            return Some(format!("Size is {}, and expected are at least {} bytes", self.Size, size_of::<Self>()));
+        if (size as usize) < whole {
+            return Some(format!("Size is {size}, and expected are at least {whole} bytes"));
         }
         if flags & !FLAGS != 0 || without(PCI_USE_VENDEV_IDS | PCI_USE_CLASS_SUBCLASS) {
             return Some(format!(
@@ -73,30 +59,30 @@ impl PCI_DEVICE_PRESENCE_PARAMETERS {
 
     /// True if the function is one that is looked for.
     fn is(&self, found: Identity) -> bool {
-        let agrees = |flag: u32, found: u32, asked: u32| self.Flags & flag == 0 || found == asked;
-        let class = u32::from(self.BaseClass) << 8 | u32::from(self.SubClass);
+        let agrees = |flag: u32, found: u32, asked: u32| self.0.Flags & flag == 0 || found == asked;
+        let class = u32::from(self.0.BaseClass) << 8 | u32::from(self.0.SubClass);
         let pair = |low: u16, high: u16| u32::from(high) << 16 | u32::from(low);
-        agrees(PCI_USE_VENDEV_IDS, found.identity, pair(self.VendorID, self.DeviceID))
-            && agrees(PCI_USE_REVISION, found.class & 0xff, self.RevisionID.into())
-            && agrees(PCI_USE_SUBSYSTEM_IDS, found.subsystem, pair(self.SubVendorID, self.SubSystemID))
+        agrees(PCI_USE_VENDEV_IDS, found.identity, pair(self.0.VendorID, self.0.DeviceID))
+            && agrees(PCI_USE_REVISION, found.class & 0xff, self.0.RevisionID.into())
+            && agrees(PCI_USE_SUBSYSTEM_IDS, found.subsystem, pair(self.0.SubVendorID, self.0.SubSystemID))
             && agrees(PCI_USE_CLASS_SUBCLASS, found.class >> 16, class)
-            && agrees(PCI_USE_PROGIF, found.class >> 8 & 0xff, self.ProgIf.into())
+            && agrees(PCI_USE_PROGIF, found.class >> 8 & 0xff, self.0.ProgIf.into())
     }
 }
 
 /// The functions of started adapters, and of those that are being started: others of the machine are not looked at, which is this system's limit.
-fn is_present(adapter: &Adapter, asked: &PCI_DEVICE_PRESENCE_PARAMETERS, here: Location) -> bool {
+fn is_present(adapter: &Adapter, asked: &Question, here: Location) -> bool {
     adapters_beside(adapter).iter().flat_map(|beside| beside.links()).any(|link| {
-        let local_bus = asked.Flags & PCI_USE_LOCAL_BUS == 0 || link.location.bus == here.bus;
+        let local_bus = asked.0.Flags & PCI_USE_LOCAL_BUS == 0 || link.location.bus == here.bus;
         let same_device = (link.location.bus, link.location.device) == (here.bus, here.device);
-        let local_device = asked.Flags & PCI_USE_LOCAL_DEVICE == 0 || same_device;
+        let local_device = asked.0.Flags & PCI_USE_LOCAL_DEVICE == 0 || same_device;
         let word = |offset| link.function.bus.config_read(offset, 4);
         local_bus && local_device && asked.is(Identity { identity: word(0), class: word(8), subsystem: word(0x2c) })
     })
 }
 
 /// [dispmprt: DXGKCB_IS_DEVICE_PRESENT]
-unsafe extern "win64" fn is_device_present(
+pub(super) unsafe extern "win64" fn is_device_present(
     handle: HANDLE,
     parameters: *const PCI_DEVICE_PRESENCE_PARAMETERS,
     present: *mut BOOLEAN,
@@ -111,7 +97,7 @@ unsafe extern "win64" fn is_device_present(
             return Ok(wrong(why));
         }
         // SAFETY: numbers, which any bytes are.
-        let asked = unsafe { argument(NAME, parameters) }?;
+        let asked = Question(unsafe { argument(NAME, parameters) }?);
         if let Some(why) = asked.wrong() {
             return Ok(wrong(format!("DevicePresenceParameters: {why}")));
         }
@@ -121,10 +107,3 @@ unsafe extern "win64" fn is_device_present(
         Ok(STATUS_SUCCESS)
     })
 }
-
-/// The function as the slot has it.
-pub(super) const IS_DEVICE_PRESENT: UnusedSlot = {
-    type IsPresent = unsafe extern "win64" fn(HANDLE, *const PCI_DEVICE_PRESENCE_PARAMETERS, *mut BOOLEAN) -> NTSTATUS;
-    // SAFETY: both are addresses of functions; its caller knows its prototype, which is that of the page.
-    Some(unsafe { std::mem::transmute::<IsPresent, unsafe extern "win64" fn()>(is_device_present) })
-};

@@ -5,7 +5,7 @@ use wddm_ddi::km::{
     D3DDDI_DOORBELLSTATUS, DXGK_POWER_COMPONENT_TYPE, DXGKARGCB_DISCONNECTDOORBELL, DXGKARGCB_INVALIDATEHWCONTEXT,
 };
 use wddm_ddi::status::*;
-use wddm_ddi::types::{HANDLE, UnusedSlot};
+use wddm_ddi::types::HANDLE;
 
 use super::call::{Level, argument, ignored, invalid, named_adapter, on_adapter, on_driver, refused};
 use crate::adapter::{Adapter, adapters_of};
@@ -131,22 +131,10 @@ fn expects(name: &'static str, page: &str, handle: HANDLE, component: u32, time:
     });
 }
 
-type Expects = unsafe extern "win64" fn(HANDLE, u32, u64);
-
-unsafe extern "win64" fn set_power_component_latency(handle: HANDLE, component: u32, latency: u64) {
+pub(super) unsafe extern "win64" fn set_power_component_latency(handle: HANDLE, component: u32, latency: u64) {
     expects("DxgkCbSetPowerComponentLatency", "DXGKCB_SETPOWERCOMPONENTLATENCY", handle, component, latency);
 }
 
-unsafe extern "win64" fn set_power_component_residency(handle: HANDLE, component: u32, residency: u64) {
+pub(super) unsafe extern "win64" fn set_power_component_residency(handle: HANDLE, component: u32, residency: u64) {
     expects("DxgkCbSetPowerComponentResidency", "DXGKCB_SETPOWERCOMPONENTRESIDENCY", handle, component, residency);
 }
-
-/// The functions as the slots have them.
-pub(super) const SET_POWER_COMPONENT_LATENCY: UnusedSlot = {
-    // SAFETY: both are addresses of functions; its caller knows its prototype, which is that of the page.
-    Some(unsafe { std::mem::transmute::<Expects, unsafe extern "win64" fn()>(set_power_component_latency) })
-};
-pub(super) const SET_POWER_COMPONENT_RESIDENCY: UnusedSlot = {
-    // SAFETY: both are addresses of functions; its caller knows its prototype, which is that of the page.
-    Some(unsafe { std::mem::transmute::<Expects, unsafe extern "win64" fn()>(set_power_component_residency) })
-};

@@ -6,7 +6,9 @@ use dxgkrnl::Rescue;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{HANDLE, LARGE_INTEGER, MEMORY_CACHING_TYPE, NTSTATUS, UnusedSlot};
+use wddm_ddi::types::{
+    HANDLE, LARGE_INTEGER, MEMORY_CACHING_TYPE, NTSTATUS, PCI_DEVICE_PRESENCE_PARAMETERS, UnusedSlot,
+};
 
 use super::minimal::bus::VRAM_SIZE;
 use super::minimal::{Adapter, Bench, Mutant, SOUND};
@@ -186,8 +188,9 @@ const MISUSES: [Misuse; 25] = [
     ),
     (
         |adapter| {
-            let (slot, handle) = (adapter.interface.DxgkCbSetPowerComponentLatency, adapter.handle);
-            by_prototype!(slot, fn(HANDLE, u32, u64), handle, 7, 1000);
+            let latency = adapter.interface.DxgkCbSetPowerComponentLatency.unwrap();
+            // SAFETY: the handle is good.
+            unsafe { latency(adapter.handle, 7, 1000) };
         },
         &["DxgkCbSetPowerComponentLatency does nothing", "ComponentIndex is 0x7", "no such component was declared"],
     ),
@@ -374,7 +377,7 @@ fn a_callback_that_this_system_does_not_implement_answers_not_supported_and_tell
     assert_eq!(bench.machine.bugcheck(), None);
 }
 
-/// PCI_DEVICE_PRESENCE_PARAMETERS: flags, vendor and device, revision, class and subclass.
+/// The driver asks with flags, vendor and device, revision, class and subclass.
 fn is_present(
     adapter: &mut Adapter,
     flags: u32,
@@ -382,18 +385,20 @@ fn is_present(
     revision: u8,
     class: [u8; 2],
 ) -> Result<bool, NTSTATUS> {
-    let mut parameters = [0_u8; 24];
-    parameters[0] = 24;
-    parameters[4..8].copy_from_slice(&flags.to_le_bytes());
-    parameters[8..10].copy_from_slice(&ids[0].to_le_bytes());
-    parameters[10..12].copy_from_slice(&ids[1].to_le_bytes());
-    (parameters[12], parameters[18], parameters[19]) = (revision, class[0], class[1]);
-    // The structure is a multiple of 4.
-    let words: Vec<u32> = parameters.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+    let parameters = PCI_DEVICE_PRESENCE_PARAMETERS {
+        Size: size_of::<PCI_DEVICE_PRESENCE_PARAMETERS>() as u32,
+        Flags: flags,
+        VendorID: ids[0],
+        DeviceID: ids[1],
+        RevisionID: revision,
+        BaseClass: class[0],
+        SubClass: class[1],
+        ..Zeroed::zeroed()
+    };
     let mut present = 7_u8;
-    let slot = adapter.interface.DxgkCbIsDevicePresent;
-    by_prototype!(slot, fn(HANDLE, *const u32, *mut u8) -> NTSTATUS, adapter.handle, words.as_ptr(), &raw mut present)
-        .ok()?;
+    let asks = adapter.interface.DxgkCbIsDevicePresent.unwrap();
+    // SAFETY: handle and places are good.
+    unsafe { asks(adapter.handle, &raw const parameters, &raw mut present) }.ok()?;
     Ok(present == 1)
 }
 

@@ -69,6 +69,10 @@ typedef struct _CM_RESOURCE_LIST { ULONG Count; CM_FULL_RESOURCE_DESCRIPTOR List
 typedef struct _QUERY_INTERFACE {
   GUID *InterfaceType; USHORT Size; USHORT Version; INTERFACE *Interface; PVOID InterfaceSpecificData; ULONG DeviceUid;
 } QUERY_INTERFACE;
+typedef struct _PCI_DEVICE_PRESENCE_PARAMETERS {
+  ULONG Size; ULONG Flags; USHORT VendorID; USHORT DeviceID; UCHAR RevisionID; USHORT SubVendorID; USHORT SubSystemID;
+  UCHAR BaseClass; UCHAR SubClass; UCHAR ProgIf;
+} PCI_DEVICE_PRESENCE_PARAMETERS;
 ";
 
 /// The facts as C, in an order in which it compiles.
