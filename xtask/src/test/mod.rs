@@ -288,7 +288,7 @@ impl Session<'_> {
         let order = pool::Order::of(built.suites.iter().filter(|suite| !left_out.contains(&suite.name.as_str())));
         let setting = if self.quick { Setting::QUICK } else { Setting::LINKED };
         for suite in order.alone {
-            self.suite(suite, "", &setting);
+            self.suite(suite, &setting);
         }
         // One more than processors, for all of them wait at times.
         let workers = (processors() + 1).min(4);
@@ -315,8 +315,8 @@ impl Session<'_> {
     }
 
     /// Runs one executable alone.
-    fn suite(&mut self, suite: &build::Suite, suffix: &str, setting: &Setting) {
-        let name = format!("{}{suffix}", suite.name);
+    fn suite(&mut self, suite: &build::Suite, setting: &Setting) {
+        let name = suite.name.clone();
         println!("== {name}");
         let start = Instant::now();
         let (tally, note) = run::run(self.command(suite, setting, test_threads()), self.time_limit());
@@ -353,11 +353,15 @@ impl Session<'_> {
     fn release(&mut self, built: &Built) {
         let mut tasks = VecDeque::new();
         for suite in &built.suites {
-            self.suite(suite, " (release)", &Setting::LINKED);
             let name = format!("{} (release, on the Windows images, special pool)", suite.name);
             tasks.push_back(Task::tests(
                 name,
                 self.command(suite, &Setting::IMAGES, test_threads()),
+                self.time_limit(),
+            ));
+            tasks.push_back(Task::tests(
+                format!("{} (release)", suite.name),
+                self.command(suite, &Setting::LINKED, test_threads()),
                 self.time_limit(),
             ));
         }
