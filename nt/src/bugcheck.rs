@@ -107,6 +107,8 @@ codes! {
     SPIN_LOCK_ALREADY_OWNED = 0xf;
     /// SPIN_LOCK_NOT_OWNED. [debugger: 0x10]
     SPIN_LOCK_NOT_OWNED = 0x10;
+    /// TARGET_MDL_TOO_SMALL: no parameters. [debugger: 0x49]
+    TARGET_MDL_TOO_SMALL = 0x49;
     /// PAGE_FAULT_IN_NONPAGED_AREA: address, access, place. [debugger: 0x50]
     PAGE_FAULT_IN_NONPAGED_AREA = 0x50;
     /// INVALID_KERNEL_HANDLE: the handle, and 1 for one that is not open. [debugger: 0x93]

@@ -370,6 +370,7 @@ typedef struct _ERESOURCE {
 typedef ULONG_PTR ERESOURCE_THREAD;
 typedef ULONG_PTR EX_PUSH_LOCK, *PEX_PUSH_LOCK;
 typedef LONG EX_SPIN_LOCK, *PEX_SPIN_LOCK;
+typedef ULONG LOGICAL;
 typedef struct _EX_RUNDOWN_REF {
     ULONG_PTR Count;
 } EX_RUNDOWN_REF, *PEX_RUNDOWN_REF;
@@ -391,7 +392,9 @@ NTSYSAPI VOID NTAPI ExReleaseSpinLockExclusive(PEX_SPIN_LOCK SpinLock, KIRQL Old
 NTSYSAPI VOID NTAPI ExReleaseSpinLockExclusiveFromDpcLevel(PEX_SPIN_LOCK SpinLock);
 NTSYSAPI VOID NTAPI ExReleaseSpinLockShared(PEX_SPIN_LOCK SpinLock, KIRQL OldIrql);
 NTSYSAPI VOID NTAPI ExReleaseSpinLockSharedFromDpcLevel(PEX_SPIN_LOCK SpinLock);
-NTSYSAPI BOOLEAN NTAPI ExTryConvertSharedSpinLockExclusive(PEX_SPIN_LOCK SpinLock);
+NTSYSAPI LOGICAL NTAPI ExTryAcquireSpinLockExclusiveAtDpcLevel(PEX_SPIN_LOCK SpinLock);
+NTSYSAPI LOGICAL NTAPI ExTryAcquireSpinLockSharedAtDpcLevel(PEX_SPIN_LOCK SpinLock);
+NTSYSAPI LOGICAL NTAPI ExTryConvertSharedSpinLockExclusive(PEX_SPIN_LOCK SpinLock);
 NTSYSAPI KIRQL NTAPI KeAcquireSpinLockForDpc(PKSPIN_LOCK SpinLock);
 NTSYSAPI VOID NTAPI KeReleaseSpinLockForDpc(PKSPIN_LOCK SpinLock, KIRQL OldIrql);
 NTSYSAPI VOID NTAPI KeAcquireInStackQueuedSpinLock(PKSPIN_LOCK SpinLock, PKLOCK_QUEUE_HANDLE LockHandle);
@@ -450,6 +453,7 @@ typedef struct _IRP *PIRP;
 typedef enum _LOCK_OPERATION { IoReadAccess, IoWriteAccess, IoModifyAccess } LOCK_OPERATION;
 
 NTSYSAPI PMDL NTAPI IoAllocateMdl(PVOID VirtualAddress, ULONG Length, BOOLEAN SecondaryBuffer, BOOLEAN ChargeQuota, PIRP Irp);
+NTSYSAPI VOID NTAPI IoBuildPartialMdl(PMDL SourceMdl, PMDL TargetMdl, PVOID VirtualAddress, ULONG Length);
 NTSYSAPI VOID NTAPI IoFreeMdl(PMDL Mdl);
 NTSYSAPI SIZE_T NTAPI MmSizeOfMdl(PVOID Base, SIZE_T Length);
 NTSYSAPI VOID NTAPI MmBuildMdlForNonPagedPool(PMDL MemoryDescriptorList);

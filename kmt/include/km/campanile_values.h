@@ -113,6 +113,13 @@ static inline PVOID MmGetSystemAddressForMdlSafe(PMDL Mdl, ULONG Priority)
     return MmMapLockedPagesSpecifyCache(Mdl, KernelMode, MmCached, NULL, FALSE, Priority);
 }
 
+/* Ends the mapping of a part of another list, which shares the mapping of that list if it has none of its own. */
+static inline VOID MmPrepareMdlForReuse(PMDL Mdl)
+{
+    if (Mdl->MdlFlags & MDL_PARTIAL_HAS_BEEN_MAPPED)
+        MmUnmapLockedPages(Mdl->MappedSystemVa, Mdl);
+}
+
 #define CAMPANILE_LOOKASIDE(kind, List)                                                                  \
     static inline PVOID ExAllocateFrom##kind##LookasideList(List Lookaside)                              \
     {                                                                                                    \

@@ -25,6 +25,7 @@ use crate::unwind::{CallSite, with_call_site};
 
 pub(super) const EXPORTS: &[Export] = &[
     ("IoAllocateMdl", || io_allocate_mdl as *const () as usize),
+    ("IoBuildPartialMdl", || io_build_partial_mdl as *const () as usize),
     ("IoFreeMdl", || io_free_mdl as *const () as usize),
     ("MmSizeOfMdl", || mm_size_of_mdl as *const () as usize),
     ("MmBuildMdlForNonPagedPool", || mm_build_mdl as *const () as usize),
@@ -43,6 +44,9 @@ pub(super) const EXPORTS: &[Export] = &[
 const MAPPED: i16 = 0x1;
 const LOCKED: i16 = 0x2;
 const NONPAGED_POOL: i16 = 0x4;
+/// The list describes a part of what another does; and it was mapped itself, instead of sharing the mapping of that list.
+const PARTIAL: i16 = 0x10;
+const PARTIAL_MAPPED: i16 = 0x20;
 const FLAGS: usize = 10;
 /// KPROCESSOR_MODE: UserMode. [wdm: MmMapLockedPagesSpecifyCache]
 const USER_MODE: i8 = 1;
@@ -137,7 +141,9 @@ extern "win64" fn io_free_mdl(mdl: *mut c_void) {
         stop(Bugcheck::new(Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION, parameters, reason));
     }
     let flags = get::<i16>(NAME, field(mdl, FLAGS));
-    if is_mapped(&driver, mdl, flags) {
+    // The mapping of a part is that of the list it was taken from, or ends with the part. [wdm: IoBuildPartialMdl]
+    let own = if flags & PARTIAL == 0 { flags } else { flags & !MAPPED };
+    if is_mapped(&driver, mdl, own) {
         let reason = format!("{NAME} of list {mdl:p}, whose pages are mapped (MdlFlags {flags:#x})");
         misused(FREED_MAPPED, mdl, (flags, 0), reason);
     }
@@ -206,6 +212,48 @@ extern "win64" fn mm_build_mdl(mdl: *mut c_void) {
     set_flags(NAME, mdl, NONPAGED_POOL, 0);
 }
 
+/// The target describes a part of the source's buffer, with its frame numbers, and with its mapping for the kernel if there is one. No bytes are all from the
+/// address on. [wdm: IoBuildPartialMdl]
+extern "win64" fn io_build_partial_mdl(source: *mut c_void, target: *mut c_void, address: usize, length: u32) {
+    const NAME: &str = "IoBuildPartialMdl";
+    let flags: i16 = get(NAME, field(source, FLAGS));
+    let (start, whole) = range(NAME, source);
+    let rest = start.saturating_add(whole).saturating_sub(address);
+    let length = if length == 0 { rest } else { length as usize };
+    let wrong = |what: String| stop(Bugcheck::fatal_of(source.addr(), format!("{NAME} of list {source:p}, {what}")));
+    if flags & (LOCKED | NONPAGED_POOL | PARTIAL) == 0 {
+        wrong(format!("whose pages are not locked (MdlFlags {flags:#x})"));
+    }
+    if address < start || length == 0 || length > rest {
+        wrong(format!(
+            "which describes {whole:#x} bytes at {start:#x}: {length:#x} bytes at {address:#x} are no part of them"
+        ));
+    }
+    let count = pages(address, length);
+    let driver = caller(NAME);
+    if let Some((_, owned)) = on_host_stack(|| driver.pool().check_range(target.addr(), HEADER + 8 * count)) {
+        let reason = format!("{NAME}: the list {target:p} is to have {count} pages and ends {owned}");
+        stop(Bugcheck::new(Bugcheck::TARGET_MDL_TOO_SMALL, [0; 4], reason));
+    }
+    let before: i16 = get(NAME, field(target, FLAGS));
+    if before & PARTIAL_MAPPED != 0 {
+        wrong(format!("into list {target:p}, which is mapped (MdlFlags {before:#x}): MmPrepareMdlForReuse ends that"));
+    }
+    put(NAME, field(target, 32), address & !(PAGE - 1));
+    put(NAME, field(target, 40), [length as u32, (address % PAGE) as u32]);
+    let shared = flags & (MAPPED | NONPAGED_POOL);
+    if shared != 0 {
+        let mapped: usize = get(NAME, field(source, MAPPED_VA));
+        put(NAME, field(target, MAPPED_VA), mapped + (address - start));
+    }
+    set_flags(NAME, target, shared | PARTIAL, MAPPED | NONPAGED_POOL);
+    let first = address / PAGE - start / PAGE;
+    for index in 0..count {
+        let number: u64 = get(NAME, field(source, HEADER + 8 * (first + index)));
+        put(NAME, field(target, HEADER + 8 * index), number);
+    }
+}
+
 with_call_site!(
     /// Memory that is not there raises an exception.
     fn mm_probe_and_lock_pages => lock_pages
@@ -259,7 +307,7 @@ extern "win64" fn mm_unlock_pages(mdl: *mut c_void) {
 extern "win64" fn mm_map_locked_pages(mdl: *mut c_void, mode: i8) -> usize {
     const NAME: &str = "MmMapLockedPages";
     let flags = get::<i16>(NAME, field(mdl, FLAGS));
-    if flags & (LOCKED | NONPAGED_POOL) == 0 {
+    if flags & (LOCKED | NONPAGED_POOL | PARTIAL) == 0 {
         let reason = format!("{NAME} of list {mdl:p}, whose pages are not locked (MdlFlags {flags:#x})");
         misused(MAPPED_UNLOCKED, mdl, (flags, LOCKED | NONPAGED_POOL), reason);
     }
@@ -269,7 +317,8 @@ extern "win64" fn mm_map_locked_pages(mdl: *mut c_void, mode: i8) -> usize {
         return address;
     }
     put(NAME, field(mdl, MAPPED_VA), address);
-    set_flags(NAME, mdl, MAPPED, 0);
+    let own = if flags & PARTIAL == 0 { 0 } else { PARTIAL_MAPPED };
+    set_flags(NAME, mdl, MAPPED | own, 0);
     address
 }
 
@@ -303,7 +352,7 @@ extern "win64" fn mm_unmap_locked_pages(address: usize, mdl: *mut c_void) {
     }
     // Both mappings have one address; which of them ends first makes no difference.
     if !on_host_stack(|| driver.page_lists().unmap_for_user(mdl.addr())) {
-        set_flags(NAME, mdl, 0, MAPPED);
+        set_flags(NAME, mdl, 0, MAPPED | PARTIAL_MAPPED);
     }
 }
 

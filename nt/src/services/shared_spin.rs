@@ -10,7 +10,7 @@ use super::call::half_word;
 use super::spin::{check_acquire, check_release, note, pause, require_block, require_dispatch, told};
 use crate::bugcheck::Bugcheck;
 use crate::driver::Export;
-use crate::driver_call::{self, in_service, stop};
+use crate::driver_call::{self, in_service, on_host_stack, stop};
 use crate::irql;
 use crate::lock::delays;
 use crate::unwind::{CallSite, with_call_site};
@@ -24,6 +24,8 @@ pub(super) const EXPORTS: &[Export] = &[
     ("ExReleaseSpinLockExclusiveFromDpcLevel", || ex_release_exclusive_from_dpc as *const () as usize),
     ("ExReleaseSpinLockShared", || ex_release_shared as *const () as usize),
     ("ExReleaseSpinLockSharedFromDpcLevel", || ex_release_shared_from_dpc as *const () as usize),
+    ("ExTryAcquireSpinLockExclusiveAtDpcLevel", || ex_try_exclusive_at_dpc as *const () as usize),
+    ("ExTryAcquireSpinLockSharedAtDpcLevel", || ex_try_shared_at_dpc as *const () as usize),
     ("ExTryConvertSharedSpinLockExclusive", || ex_try_convert as *const () as usize),
 ];
 
@@ -68,6 +70,19 @@ fn acquire(service: &'static str, lock: *mut u32, access: Access, site: *const C
     note(lock.cast(), site);
 }
 
+/// True if another thread is known to hold the lock, and this one is not.
+fn is_anothers(lock: *mut u32) -> bool {
+    let known = || driver_call::spin_lock_holder(lock.addr());
+    !driver_call::holds_spin_lock(lock.addr()) && on_host_stack(known).is_some()
+}
+
+/// Stops the machine for a thread that does not have the lock for the access that the service needs.
+fn not_held(service: &'static str, lock: *mut u32, access: &str) -> ! {
+    require_block(service, lock.cast());
+    let reason = format!("{service} by a thread that does not hold the spin lock for {access} access");
+    stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [lock.addr() as u64, 0, 0, 0], reason))
+}
+
 fn raise_and_acquire(service: &'static str, lock: *mut u32, access: Access, site: *const CallSite) -> KIRQL {
     let level = check_acquire(lock.cast());
     half_word(service, lock);
@@ -79,25 +94,22 @@ fn raise_and_acquire(service: &'static str, lock: *mut u32, access: Access, site
 /// Releases without a change of level.
 fn release(service: &'static str, lock: *mut u32, access: Access) {
     let state = half_word(service, lock);
+    // A thread has notes for a few locks only, so that one without a note may hold it all the same.
+    let others = access == Access::Exclusive && is_anothers(lock);
     // Before another thread can acquire it.
-    let noted = driver_call::holds_spin_lock(lock.addr());
-    if noted {
+    if driver_call::holds_spin_lock(lock.addr()) {
         driver_call::release_spin_lock(lock.addr());
     }
     let left = |now: u32| match access {
         Access::Exclusive => (now & ALONE != 0).then_some(now & !ALONE),
         Access::Shared => (now & ALONE == 0 && now & SHARERS != 0).then(|| now - 1),
     };
-    // A thread has notes for a few locks only, so that one without a note may hold it all the same.
-    let others = !noted && access == Access::Exclusive && driver_call::spin_lock_holder(lock.addr()).is_some();
     if others || state.fetch_update(Ordering::Release, Ordering::Relaxed, left).is_err() {
-        require_block(service, lock.cast());
         let what = match access {
             Access::Exclusive => "exclusive",
             Access::Shared => "shared",
         };
-        let reason = format!("{service} by a thread that does not hold the spin lock for {what} access");
-        stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
+        not_held(service, lock, what);
     }
 }
 
@@ -125,6 +137,26 @@ extern "win64" fn acquire_shared_at_dpc(lock: *mut u32, _: usize, _: usize, site
     acquire(NAME, lock, Access::Shared, site);
 }
 
+/// TRUE if the thread has the lock now, without waiting for it.
+fn try_acquire(service: &'static str, lock: *mut u32, access: Access, site: *const CallSite) -> u32 {
+    require_dispatch(service, 0x40, lock.cast());
+    let entered = try_enter(half_word(service, lock), access);
+    if entered {
+        note(lock.cast(), site);
+    }
+    entered.into()
+}
+
+with_call_site!(fn ex_try_exclusive_at_dpc(_lock: *mut u32) -> u32 => try_exclusive_at_dpc);
+extern "win64" fn try_exclusive_at_dpc(lock: *mut u32, _: usize, _: usize, site: *const CallSite) -> u32 {
+    try_acquire("ExTryAcquireSpinLockExclusiveAtDpcLevel", lock, Access::Exclusive, site)
+}
+
+with_call_site!(fn ex_try_shared_at_dpc(_lock: *mut u32) -> u32 => try_shared_at_dpc);
+extern "win64" fn try_shared_at_dpc(lock: *mut u32, _: usize, _: usize, site: *const CallSite) -> u32 {
+    try_acquire("ExTryAcquireSpinLockSharedAtDpcLevel", lock, Access::Shared, site)
+}
+
 extern "win64" fn ex_release_exclusive(lock: *mut u32, old_irql: KIRQL) {
     check_release(lock.cast(), old_irql);
     release("ExReleaseSpinLockExclusive", lock, Access::Exclusive);
@@ -150,18 +182,18 @@ extern "win64" fn ex_release_shared_from_dpc(lock: *mut u32) {
 }
 
 /// TRUE if the caller alone shares the lock, and has it alone from now on. [wdm: ExTryConvertSharedSpinLockExclusive]
-extern "win64" fn ex_try_convert(lock: *mut u32) -> u8 {
+extern "win64" fn ex_try_convert(lock: *mut u32) -> u32 {
     const NAME: &str = "ExTryConvertSharedSpinLockExclusive";
     require_dispatch(NAME, 0x40, lock.cast());
     let state = half_word(NAME, lock);
     let now = state.load(Ordering::Relaxed);
-    if now & ALONE != 0 || now & SHARERS == 0 {
-        require_block(NAME, lock.cast());
-        let reason = format!("{NAME} by a thread that does not hold the spin lock for shared access");
-        stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [lock.addr() as u64, 0, 0, 0], reason));
+    // The only share is another thread's.
+    let others = now & SHARERS == 1 && is_anothers(lock);
+    if now & ALONE != 0 || now & SHARERS == 0 || others {
+        not_held(NAME, lock, "shared");
     }
     let converted = |now: u32| (now & !AWAITED == 1).then_some(now & AWAITED | ALONE);
-    u8::from(state.fetch_update(Ordering::Acquire, Ordering::Relaxed, converted).is_ok())
+    state.fetch_update(Ordering::Acquire, Ordering::Relaxed, converted).is_ok().into()
 }
 
 #[cfg(test)]
@@ -219,6 +251,70 @@ mod tests {
             value(lock)
         });
         assert_eq!((result, leftovers), (Some(0), Default::default()));
+    }
+
+    #[test]
+    fn a_lock_that_is_tried_is_had_or_left_as_it_is_without_waiting() {
+        let lock = lock();
+        let driver = Driver::for_tests("tried");
+        // SAFETY: as above.
+        let tries = || unsafe { (ex_try_shared_at_dpc(lock), ex_try_exclusive_at_dpc(lock), value(lock)) };
+        let (result, leftovers) = driver_call::run(&driver, "a function", || {
+            irql::set(DISPATCH_LEVEL);
+            // SAFETY: as above.
+            let alone = unsafe { ex_try_exclusive_at_dpc(lock) };
+            let other = std::thread::scope(|scope| {
+                let lock = lock.expose_provenance();
+                let other = scope.spawn(move || {
+                    let driver = Driver::for_tests("another");
+                    let lock: *mut u32 = std::ptr::with_exposed_provenance_mut(lock);
+                    driver_call::run(&driver, "a function", || {
+                        irql::set(DISPATCH_LEVEL);
+                        // SAFETY: as above.
+                        let tries = unsafe { (ex_try_shared_at_dpc(lock), ex_try_exclusive_at_dpc(lock), value(lock)) };
+                        irql::set(0);
+                        tries
+                    })
+                });
+                other.join().unwrap().0
+            });
+            ex_release_exclusive_from_dpc(lock);
+            let free = tries();
+            ex_release_shared_from_dpc(lock);
+            irql::set(0);
+            (alone, other, free, value(lock))
+        });
+        assert_eq!(result, Some((1, Some((0, 0, ALONE)), (1, 0, 1), 0)));
+        assert_eq!(leftovers, Default::default());
+    }
+
+    /// [wdm: ExTryConvertSharedSpinLockExclusive]
+    #[test]
+    fn a_share_of_another_thread_is_not_converted() {
+        let lock = lock();
+        let address = lock.expose_provenance();
+        let (held, ended) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let bugcheck = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let driver = Driver::for_tests("sharer");
+                let lock: *mut u32 = std::ptr::with_exposed_provenance_mut(address);
+                driver_call::run(&driver, "a function", || {
+                    let level = shared(lock);
+                    held.wait();
+                    ended.wait();
+                    ex_release_shared(lock, level);
+                });
+            });
+            held.wait();
+            let bugcheck = stops(|| {
+                irql::set(DISPATCH_LEVEL);
+                ex_try_convert(lock);
+            });
+            ended.wait();
+            bugcheck
+        });
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10, lock.addr() as u64), "{bugcheck}");
+        assert_eq!(value(lock), 0, "the share was left, and then released");
     }
 
     #[test]

@@ -312,3 +312,99 @@ fn a_list_describes_up_to_four_gigabytes_less_a_page_and_a_longer_buffer_is_refu
     let log = driver.verifier().log_lines();
     assert!(log.len() == 1 && log[0].starts_with("IoAllocateMdl answers NULL: Length is 0xffffffff"), "{log:?}");
 }
+
+/// A list of three pages of pool, and one for two pages.
+fn whole_and_part() -> (*mut c_void, *mut c_void, usize) {
+    // SAFETY: no pointers among the arguments.
+    let memory = unsafe { ex_allocate_pool2(POOL_FLAG_NON_PAGED, 3 * PAGE, TAG) };
+    let whole = io_allocate_mdl(memory.addr(), 3 * PAGE as u32, 0, 0, std::ptr::null_mut());
+    let part = io_allocate_mdl(memory.addr(), 2 * PAGE as u32, 0, 0, std::ptr::null_mut());
+    (whole, part, memory.expose_provenance())
+}
+
+/// [wdm: IoBuildPartialMdl]
+#[test]
+fn a_part_of_a_list_has_its_frames_and_shares_its_mapping_or_has_one_of_its_own() {
+    let driver = driver();
+    driver_call::run(&driver, "a function", || {
+        let (whole, part, memory) = whole_and_part();
+        let frames: [u64; 3] = {
+            lock_pages(whole, 0, 0, std::ptr::null());
+            get("a test", field(whole, HEADER))
+        };
+        let flags = |mdl| get::<i16>("a test", field(mdl, FLAGS)) & (MAPPED | LOCKED | PARTIAL | PARTIAL_MAPPED);
+        io_build_partial_mdl(whole, part, memory + PAGE + 8, PAGE as u32);
+        assert_eq!((range("a test", part), flags(part)), ((memory + PAGE + 8, PAGE), PARTIAL));
+        assert_eq!(get::<[u64; 2]>("a test", field(part, HEADER)), [frames[1], frames[2]]);
+        // The source is not mapped, so that the part has a mapping of its own.
+        assert_eq!(map(part, 0), memory + PAGE + 8);
+        assert_eq!(flags(part), PARTIAL | MAPPED | PARTIAL_MAPPED);
+        mm_unmap_locked_pages(memory + PAGE + 8, part);
+        assert_eq!(flags(part), PARTIAL);
+        let mapped = map(whole, 0);
+        io_build_partial_mdl(whole, part, memory + 2 * PAGE, 0);
+        assert_eq!((range("a test", part), flags(part)), ((memory + 2 * PAGE, PAGE), PARTIAL | MAPPED));
+        assert_eq!(get::<usize>("a test", field(part, MAPPED_VA)), mapped + 2 * PAGE);
+        io_free_mdl(part);
+        mm_unmap_locked_pages(mapped, whole);
+        // A mapping of its own ends with the part.
+        let again = io_allocate_mdl(memory, PAGE as u32, 0, 0, std::ptr::null_mut());
+        io_build_partial_mdl(whole, again, memory, 16);
+        map(again, 0);
+        io_free_mdl(again);
+        mm_unlock_pages(whole);
+        io_free_mdl(whole);
+        // SAFETY: the address is looked up.
+        unsafe { ex_free_pool_with_tag(std::ptr::with_exposed_provenance_mut(memory), TAG) };
+    })
+    .0
+    .unwrap();
+    driver.check_unloaded();
+    assert_eq!(driver.verifier().bugcheck(), None);
+}
+
+/// [wdm: IoBuildPartialMdl; debugger: 0x49] Other mistakes have no documented code.
+#[test]
+fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
+    let after = |misuse: fn(*mut c_void, *mut c_void, usize), told: &str, code: u32| {
+        let driver = driver();
+        let call = || {
+            let (whole, part, memory) = whole_and_part();
+            misuse(whole, part, memory);
+        };
+        assert_eq!(driver_call::run(&driver, "a function", call).0, None);
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert!(bugcheck.reason.contains(told), "{bugcheck}");
+        assert_eq!(bugcheck.code, code, "{bugcheck}");
+    };
+    after(|whole, part, memory| io_build_partial_mdl(whole, part, memory, 1), "whose pages are not locked", 0x113);
+    for (from, length) in [(PAGE * 3, 0), (PAGE * 2 + 1, PAGE as u32), (usize::MAX, 1)] {
+        let driver = driver();
+        let call = || {
+            let (whole, part, memory) = whole_and_part();
+            lock_pages(whole, 0, 0, std::ptr::null());
+            io_build_partial_mdl(whole, part, memory.wrapping_add(from), length);
+        };
+        assert_eq!(driver_call::run(&driver, "a function", call).0, None);
+        let bugcheck = driver.verifier().bugcheck().unwrap();
+        assert!(bugcheck.code == 0x113 && bugcheck.reason.contains("are no part of them"), "{bugcheck}");
+    }
+    after(
+        |whole, part, memory| {
+            lock_pages(whole, 0, 0, std::ptr::null());
+            io_build_partial_mdl(whole, part, memory, 3 * PAGE as u32);
+        },
+        "is to have 3 pages",
+        0x49,
+    );
+    after(
+        |whole, part, memory| {
+            lock_pages(whole, 0, 0, std::ptr::null());
+            io_build_partial_mdl(whole, part, memory, 1);
+            map(part, 0);
+            io_build_partial_mdl(whole, part, memory, 1);
+        },
+        "MmPrepareMdlForReuse ends that",
+        0x113,
+    );
+}
