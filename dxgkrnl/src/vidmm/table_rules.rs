@@ -51,7 +51,9 @@ fn check_address(caps: &DXGK_GPUMMUCAPS, levels: &[DXGK_PAGE_TABLE_LEVEL_DESC]) 
             caps.VirtualAddressBitCount
         ));
     }
-    let why = format!("PageTableIndexBitCount of the levels is {bits:?}: 1 to 20 are possible, and 51 for all levels");
+    let why = format!(
+        "PageTableIndexBitCount of the levels is {bits:?}: each level has 1 to 20 bits, and all of them together have at most 51"
+    );
     Shape::new(bits).ok_or(why)
 }
 

@@ -113,7 +113,7 @@ static inline PVOID MmGetSystemAddressForMdlSafe(PMDL Mdl, ULONG Priority)
     return MmMapLockedPagesSpecifyCache(Mdl, KernelMode, MmCached, NULL, FALSE, Priority);
 }
 
-/* Ends the mapping of a part of another list, which shares the mapping of that list if it has none of its own. */
+/* Ends the mapping that a part of another list has of its own; one that it shares with that list stays. */
 static inline VOID MmPrepareMdlForReuse(PMDL Mdl)
 {
     if (Mdl->MdlFlags & MDL_PARTIAL_HAS_BEEN_MAPPED)

@@ -26,7 +26,8 @@ pub use bookkeeping::{
 pub(crate) use delivery::{at_call_site, raise, unwind_to};
 pub use spin_locks::HeldSpinLock;
 pub(crate) use spin_locks::{
-    hold as hold_spin_lock, holder as spin_lock_holder, holds as holds_spin_lock, release as release_spin_lock,
+    hold as hold_spin_lock, holder as spin_lock_holder, holds as holds_spin_lock, lacks as lacks_spin_lock,
+    release as release_spin_lock,
 };
 
 use std::cell::{Cell, RefCell};

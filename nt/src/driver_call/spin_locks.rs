@@ -2,7 +2,7 @@
 //!
 //! A thread notes its locks in a table of its own, which others read when they wait for one of them too long.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::calls;
@@ -25,6 +25,8 @@ struct Note {
 struct Table {
     thread: i32,
     notes: [Note; NOTED],
+    /// Locks that are held without a note; the thread's own, which nobody else reads.
+    unnoted: AtomicU32,
 }
 
 /// The tables of all threads.
@@ -32,7 +34,7 @@ static TABLES: Mutex<Vec<Weak<Table>>, Innermost> = Mutex::new(Vec::new());
 
 thread_local! {
     static TABLE: Arc<Table> = {
-        let table = Arc::new(Table { thread: calls::thread_id(), notes: Default::default() });
+        let table = Arc::new(Table { thread: calls::thread_id(), notes: Default::default(), unnoted: AtomicU32::new(0) });
         let mut tables = TABLES.lock();
         tables.retain(|table| table.strong_count() != 0);
         tables.push(Arc::downgrade(&table));
@@ -77,15 +79,20 @@ pub(crate) fn hold(lock: usize, instruction: usize) {
         if let Some(note) = table.notes.iter().find(|note| note.lock.load(Ordering::Relaxed) == 0) {
             note.instruction.store(instruction, Ordering::Relaxed);
             note.lock.store(lock, Ordering::Release);
+        } else {
+            table.unnoted.fetch_add(1, Ordering::Relaxed);
         }
     });
 }
 
 /// Notes that the calling thread has released a lock.
 pub(crate) fn release(lock: usize) {
-    TABLE.with(|table| {
-        let note = table.notes.iter().find(|note| note.lock.load(Ordering::Relaxed) == lock);
-        note.into_iter().for_each(|note| note.lock.store(0, Ordering::Release));
+    TABLE.with(|table| match table.notes.iter().find(|note| note.lock.load(Ordering::Relaxed) == lock) {
+        Some(note) => note.lock.store(0, Ordering::Release),
+        None => {
+            let left = table.unnoted.load(Ordering::Relaxed).saturating_sub(1);
+            table.unnoted.store(left, Ordering::Relaxed);
+        }
     });
 }
 
@@ -98,6 +105,11 @@ pub(crate) fn holder(lock: usize) -> Option<HeldSpinLock> {
 /// True if the calling thread has noted that it holds a lock.
 pub(crate) fn holds(lock: usize) -> bool {
     TABLE.with(|table| table.locks().contains(&lock))
+}
+
+/// True if the calling thread does not hold a lock: it has no note of it, and holds none without a note.
+pub(crate) fn lacks(lock: usize) -> bool {
+    TABLE.with(|table| !table.locks().contains(&lock) && table.unnoted.load(Ordering::Relaxed) == 0)
 }
 
 /// The locks that the calling thread holds.

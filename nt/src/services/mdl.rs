@@ -44,8 +44,9 @@ pub(super) const EXPORTS: &[Export] = &[
 const MAPPED: i16 = 0x1;
 const LOCKED: i16 = 0x2;
 const NONPAGED_POOL: i16 = 0x4;
-/// The list describes a part of what another does; and it was mapped itself, instead of sharing the mapping of that list.
+/// The list describes a part of what another list does.
 const PARTIAL: i16 = 0x10;
+/// Such a list has a mapping of its own, instead of that of the other list.
 const PARTIAL_MAPPED: i16 = 0x20;
 const FLAGS: usize = 10;
 /// KPROCESSOR_MODE: UserMode. [wdm: MmMapLockedPagesSpecifyCache]
@@ -167,7 +168,7 @@ fn is_mapped(driver: &Driver, mdl: *mut c_void, flags: i16) -> bool {
 fn range(service: &'static str, mdl: *mut c_void) -> (usize, usize) {
     let start: usize = get(service, field(mdl, 32));
     let [length, offset]: [u32; 2] = get(service, field(mdl, 40));
-    (start + offset as usize, length as usize)
+    (start.wrapping_add(offset as usize), length as usize)
 }
 
 /// The number that stands for a page which is not in the machine's memory.
@@ -209,11 +210,33 @@ extern "win64" fn mm_build_mdl(mdl: *mut c_void) {
     const NAME: &str = "MmBuildMdlForNonPagedPool";
     fill(NAME, mdl);
     put(NAME, field(mdl, MAPPED_VA), range(NAME, mdl).0);
-    set_flags(NAME, mdl, NONPAGED_POOL, 0);
+    set_flags(NAME, mdl, NONPAGED_POOL, PARTIAL | PARTIAL_MAPPED);
 }
 
-/// The target describes a part of the source's buffer, with its frame numbers, and with its mapping for the kernel if there is one. No bytes are all from the
-/// address on. [wdm: IoBuildPartialMdl]
+/// What keeps a list from becoming a part of another with so many pages. Stops the machine for one that has no room for them.
+fn refused_target(service: &'static str, source: *mut c_void, target: *mut c_void, count: usize) -> Option<String> {
+    if source == target {
+        return Some("is the same".to_owned());
+    }
+    let driver = caller(service);
+    match on_host_stack(|| driver.pool().check_range(target.addr(), HEADER + 8 * count)) {
+        Some((_, owned @ Owned::Outside { .. })) => {
+            let reason = format!("{service}: the list {target:p} is to have {count} pages and ends {owned}");
+            stop(Bugcheck::new(Bugcheck::TARGET_MDL_TOO_SMALL, [0; 4], reason));
+        }
+        Some((_, owned)) => return Some(format!("lies in {owned}")),
+        None => {}
+    }
+    let flags: i16 = get(service, field(target, FLAGS));
+    let own = if flags & (PARTIAL | PARTIAL_MAPPED) == PARTIAL { flags & !MAPPED } else { flags };
+    if is_mapped(&driver, target, own) {
+        return Some(format!("is mapped (MdlFlags {flags:#x}): MmPrepareMdlForReuse ends that of a part"));
+    }
+    (flags & LOCKED != 0).then(|| format!("describes pages that are locked (MdlFlags {flags:#x})"))
+}
+
+/// The target describes a part of the source's buffer, with its frame numbers, and with its mapping for the kernel if there is one. A length of 0 stands for
+/// everything from the address to the end of the source. [wdm: IoBuildPartialMdl]
 extern "win64" fn io_build_partial_mdl(source: *mut c_void, target: *mut c_void, address: usize, length: u32) {
     const NAME: &str = "IoBuildPartialMdl";
     let flags: i16 = get(NAME, field(source, FLAGS));
@@ -230,21 +253,15 @@ extern "win64" fn io_build_partial_mdl(source: *mut c_void, target: *mut c_void,
         ));
     }
     let count = pages(address, length);
-    let driver = caller(NAME);
-    if let Some((_, owned)) = on_host_stack(|| driver.pool().check_range(target.addr(), HEADER + 8 * count)) {
-        let reason = format!("{NAME}: the list {target:p} is to have {count} pages and ends {owned}");
-        stop(Bugcheck::new(Bugcheck::TARGET_MDL_TOO_SMALL, [0; 4], reason));
-    }
-    let before: i16 = get(NAME, field(target, FLAGS));
-    if before & PARTIAL_MAPPED != 0 {
-        wrong(format!("into list {target:p}, which is mapped (MdlFlags {before:#x}): MmPrepareMdlForReuse ends that"));
+    if let Some(why) = refused_target(NAME, source, target, count) {
+        wrong(format!("into list {target:p}, which {why}"));
     }
     put(NAME, field(target, 32), address & !(PAGE - 1));
     put(NAME, field(target, 40), [length as u32, (address % PAGE) as u32]);
     let shared = flags & (MAPPED | NONPAGED_POOL);
     if shared != 0 {
         let mapped: usize = get(NAME, field(source, MAPPED_VA));
-        put(NAME, field(target, MAPPED_VA), mapped + (address - start));
+        put(NAME, field(target, MAPPED_VA), mapped.wrapping_add(address - start));
     }
     set_flags(NAME, target, shared | PARTIAL, MAPPED | NONPAGED_POOL);
     let first = address / PAGE - start / PAGE;
@@ -276,7 +293,7 @@ extern "win64" fn lock_pages(mdl: *mut c_void, mode: i8, operation: u32, site: *
         raise(site, STATUS_ACCESS_VIOLATION, &arguments, || unhandled(bad_pointer(NAME, fault), from, arguments));
     }
     fill(NAME, mdl);
-    let flags = set_flags(NAME, mdl, LOCKED, 0);
+    let flags = set_flags(NAME, mdl, LOCKED, PARTIAL | PARTIAL_MAPPED);
     if flags & LOCKED != 0 {
         let reason = format!("{NAME} of list {mdl:p}, whose pages are locked already (MdlFlags {flags:#x})");
         misused(LOCKED_AGAIN, mdl, (flags, LOCKED), reason);
@@ -345,6 +362,12 @@ extern "win64" fn mm_unmap_locked_pages(address: usize, mdl: *mut c_void) {
     if !is_mapped(&driver, mdl, was) {
         let parameters = [NOT_MAPPED, mdl.addr() as u64, address as u64, pages(mapped, length) as u64];
         misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which is not mapped"));
+    }
+    let shares = was & (PARTIAL | PARTIAL_MAPPED) == PARTIAL;
+    if shares && !on_host_stack(|| driver.page_lists().has_user_mapping(mdl.addr())) {
+        let parameters = [NOT_MAPPED, mdl.addr() as u64, address as u64, pages(mapped, length) as u64];
+        let what = "which shares the mapping of the list that it is a part of";
+        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, {what} (MdlFlags {was:#x})"));
     }
     if mapped != address {
         let parameters = [OTHER_ADDRESS, mdl.addr() as u64, mapped as u64, address as u64];

@@ -73,7 +73,7 @@ fn acquire(service: &'static str, lock: *mut u32, access: Access, site: *const C
 /// True if another thread is known to hold the lock, and this one is not.
 fn is_anothers(lock: *mut u32) -> bool {
     let known = || driver_call::spin_lock_holder(lock.addr());
-    !driver_call::holds_spin_lock(lock.addr()) && on_host_stack(known).is_some()
+    driver_call::lacks_spin_lock(lock.addr()) && on_host_stack(known).is_some()
 }
 
 /// Stops the machine for a thread that does not have the lock for the access that the service needs.
@@ -94,12 +94,9 @@ fn raise_and_acquire(service: &'static str, lock: *mut u32, access: Access, site
 /// Releases without a change of level.
 fn release(service: &'static str, lock: *mut u32, access: Access) {
     let state = half_word(service, lock);
-    // A thread has notes for a few locks only, so that one without a note may hold it all the same.
     let others = access == Access::Exclusive && is_anothers(lock);
     // Before another thread can acquire it.
-    if driver_call::holds_spin_lock(lock.addr()) {
-        driver_call::release_spin_lock(lock.addr());
-    }
+    driver_call::release_spin_lock(lock.addr());
     let left = |now: u32| match access {
         Access::Exclusive => (now & ALONE != 0).then_some(now & !ALONE),
         Access::Shared => (now & ALONE == 0 && now & SHARERS != 0).then(|| now - 1),
@@ -137,12 +134,14 @@ extern "win64" fn acquire_shared_at_dpc(lock: *mut u32, _: usize, _: usize, site
     acquire(NAME, lock, Access::Shared, site);
 }
 
-/// TRUE if the thread has the lock now, without waiting for it.
+/// TRUE if the thread has the lock now, without waiting for it. No page has these functions: the state of the lock decides, for a thread that shares it too.
 fn try_acquire(service: &'static str, lock: *mut u32, access: Access, site: *const CallSite) -> u32 {
     require_dispatch(service, 0x40, lock.cast());
     let entered = try_enter(half_word(service, lock), access);
     if entered {
         note(lock.cast(), site);
+    } else {
+        require_block(service, lock.cast());
     }
     entered.into()
 }
@@ -306,13 +305,16 @@ mod tests {
                 });
             });
             held.wait();
-            let bugcheck = stops(|| {
+            let driver = Driver::for_tests("another");
+            driver_call::run(&driver, "a function", || {
                 irql::set(DISPATCH_LEVEL);
                 ex_try_convert(lock);
+                irql::set(0);
             });
             ended.wait();
-            bugcheck
+            driver.verifier().bugcheck()
         });
+        let bugcheck = bugcheck.expect("the share of another thread was converted");
         assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10, lock.addr() as u64), "{bugcheck}");
         assert_eq!(value(lock), 0, "the share was left, and then released");
     }

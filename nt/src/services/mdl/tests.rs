@@ -345,8 +345,12 @@ fn a_part_of_a_list_has_its_frames_and_shares_its_mapping_or_has_one_of_its_own(
         io_build_partial_mdl(whole, part, memory + 2 * PAGE, 0);
         assert_eq!((range("a test", part), flags(part)), ((memory + 2 * PAGE, PAGE), PARTIAL | MAPPED));
         assert_eq!(get::<usize>("a test", field(part, MAPPED_VA)), mapped + 2 * PAGE);
-        io_free_mdl(part);
         mm_unmap_locked_pages(mapped, whole);
+        // A list that was a part is locked as any other.
+        lock_pages(part, 0, 0, std::ptr::null());
+        assert_eq!(flags(part) & (LOCKED | PARTIAL), LOCKED);
+        mm_unlock_pages(part);
+        io_free_mdl(part);
         // A mapping of its own ends with the part.
         let again = io_allocate_mdl(memory, PAGE as u32, 0, 0, std::ptr::null_mut());
         io_build_partial_mdl(whole, again, memory, 16);
@@ -400,6 +404,43 @@ fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
     after(
         |whole, part, memory| {
             lock_pages(whole, 0, 0, std::ptr::null());
+            map(whole, 0);
+            io_build_partial_mdl(whole, part, memory, 1);
+            mm_unmap_locked_pages(memory, part);
+        },
+        "shares the mapping of the list that it is a part of",
+        0xda,
+    );
+    after(
+        |whole, part, memory| {
+            lock_pages(whole, 0, 0, std::ptr::null());
+            lock_pages(part, 0, 0, std::ptr::null());
+            io_build_partial_mdl(whole, part, memory, 1);
+        },
+        "describes pages that are locked",
+        0x113,
+    );
+    after(
+        |whole, _, memory| {
+            lock_pages(whole, 0, 0, std::ptr::null());
+            io_build_partial_mdl(whole, whole, memory, 1);
+        },
+        "is the same",
+        0x113,
+    );
+    after(
+        |whole, part, memory| {
+            put("a test", field(whole, 32), usize::MAX & !(PAGE - 1));
+            put("a test", field(whole, 40), [PAGE as u32, PAGE as u32]);
+            put("a test", field(whole, FLAGS), LOCKED);
+            io_build_partial_mdl(whole, part, memory, 1);
+        },
+        "are no part of them",
+        0x113,
+    );
+    after(
+        |whole, part, memory| {
+            lock_pages(whole, 0, 0, std::ptr::null());
             io_build_partial_mdl(whole, part, memory, 1);
             map(part, 0);
             io_build_partial_mdl(whole, part, memory, 1);
@@ -407,4 +448,39 @@ fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
         "MmPrepareMdlForReuse ends that",
         0x113,
     );
+}
+
+/// [wdm: IoBuildPartialMdl]
+#[test]
+fn a_part_of_a_part_of_pool_has_the_address_of_the_pool() {
+    let driver = driver();
+    driver_call::run(&driver, "a function", || {
+        // SAFETY: no pointers among the arguments.
+        let pool = unsafe { ex_allocate_pool2(POOL_FLAG_NON_PAGED, 3 * PAGE, TAG) };
+        let memory = pool.expose_provenance() + 0x800;
+        let list = |length| io_allocate_mdl(memory, length, 0, 0, std::ptr::null_mut());
+        let (whole, part, inner) = (list(2 * PAGE as u32), list(2 * PAGE as u32), list(2 * PAGE as u32));
+        mm_build_mdl(whole);
+        io_build_partial_mdl(whole, part, memory + PAGE - 0x10, 0);
+        io_build_partial_mdl(part, inner, memory + PAGE, 0x20);
+        let at = |mdl| (range("a test", mdl), get::<usize>("a test", field(mdl, MAPPED_VA)));
+        let flags = |mdl| get::<i16>("a test", field(mdl, FLAGS)) & (MAPPED | NONPAGED_POOL | PARTIAL);
+        assert_eq!(at(part), ((memory + PAGE - 0x10, PAGE + 0x10), memory + PAGE - 0x10));
+        assert_eq!(at(inner), ((memory + PAGE, 0x20), memory + PAGE));
+        assert_eq!(
+            [flags(whole), flags(part), flags(inner)],
+            [NONPAGED_POOL, NONPAGED_POOL | PARTIAL, NONPAGED_POOL | PARTIAL]
+        );
+        let frame = |mdl, index: usize| get::<u64>("a test", field(mdl, HEADER + 8 * index));
+        let first = (memory + PAGE - 0x10) / PAGE - memory / PAGE;
+        assert_eq!([frame(part, 0), frame(part, 1)], [frame(whole, first), frame(whole, first + 1)]);
+        assert_eq!(frame(inner, 0), frame(whole, (memory + PAGE) / PAGE - memory / PAGE));
+        [inner, part, whole].into_iter().for_each(|mdl| io_free_mdl(mdl));
+        // SAFETY: the address is looked up.
+        unsafe { ex_free_pool_with_tag(pool, TAG) };
+    })
+    .0
+    .unwrap();
+    driver.check_unloaded();
+    assert_eq!(driver.verifier().bugcheck(), None);
 }
