@@ -72,7 +72,7 @@ const KERNEL: &[Kernel] = &[
     (
         0x49,
         "TARGET_MDL_TOO_SMALL",
-        &[(["0", "0", "0", "0"], "IoBuildPartialMdl into a list that has no room for the pages of the part")],
+        &[(["0", "0", "0", "0"], "IoBuildPartialMdl into a list that is too small for the pages of the part")],
     ),
     (
         0x50,

@@ -53,7 +53,6 @@ use crate::verifier::Verifier;
 use crate::watchdog;
 
 pub use crate::calls::{InService, in_service};
-
 use switch::{DOWNWARDS, LEFT, clear_direction, enter, leave};
 
 /// One driver call on a thread's stack.

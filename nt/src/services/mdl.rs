@@ -213,7 +213,7 @@ extern "win64" fn mm_build_mdl(mdl: *mut c_void) {
     set_flags(NAME, mdl, NONPAGED_POOL, PARTIAL | PARTIAL_MAPPED);
 }
 
-/// What keeps a list from becoming a part of another with so many pages. Stops the machine for one that has no room for them.
+/// What keeps a list from becoming a part of another with so many pages. Stops the machine for one that is too small for them.
 fn refused_target(service: &'static str, source: *mut c_void, target: *mut c_void, count: usize) -> Option<String> {
     if source == target {
         return Some("is the same".to_owned());

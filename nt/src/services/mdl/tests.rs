@@ -367,21 +367,23 @@ fn a_part_of_a_list_has_its_frames_and_shares_its_mapping_or_has_one_of_its_own(
     assert_eq!(driver.verifier().bugcheck(), None);
 }
 
+/// The machine stops with a code and such words after a misuse of a list and one for a part of it.
+fn stops_with(misuse: fn(*mut c_void, *mut c_void, usize), told: &str, code: u32) {
+    let driver = driver();
+    let call = || {
+        let (whole, part, memory) = whole_and_part();
+        misuse(whole, part, memory);
+    };
+    assert_eq!(driver_call::run(&driver, "a function", call).0, None);
+    let bugcheck = driver.verifier().bugcheck().unwrap();
+    assert!(bugcheck.reason.contains(told), "{bugcheck}");
+    assert_eq!(bugcheck.code, code, "{bugcheck}");
+}
+
 /// [wdm: IoBuildPartialMdl; debugger: 0x49] Other mistakes have no documented code.
 #[test]
-fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
-    let after = |misuse: fn(*mut c_void, *mut c_void, usize), told: &str, code: u32| {
-        let driver = driver();
-        let call = || {
-            let (whole, part, memory) = whole_and_part();
-            misuse(whole, part, memory);
-        };
-        assert_eq!(driver_call::run(&driver, "a function", call).0, None);
-        let bugcheck = driver.verifier().bugcheck().unwrap();
-        assert!(bugcheck.reason.contains(told), "{bugcheck}");
-        assert_eq!(bugcheck.code, code, "{bugcheck}");
-    };
-    after(|whole, part, memory| io_build_partial_mdl(whole, part, memory, 1), "whose pages are not locked", 0x113);
+fn a_part_that_is_none_or_that_its_list_is_too_small_for_stops_the_machine() {
+    stops_with(|whole, part, memory| io_build_partial_mdl(whole, part, memory, 1), "whose pages are not locked", 0x113);
     for (from, length) in [(PAGE * 3, 0), (PAGE * 2 + 1, PAGE as u32), (usize::MAX, 1)] {
         let driver = driver();
         let call = || {
@@ -393,7 +395,7 @@ fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
         let bugcheck = driver.verifier().bugcheck().unwrap();
         assert!(bugcheck.code == 0x113 && bugcheck.reason.contains("are no part of them"), "{bugcheck}");
     }
-    after(
+    stops_with(
         |whole, part, memory| {
             lock_pages(whole, 0, 0, std::ptr::null());
             io_build_partial_mdl(whole, part, memory, 3 * PAGE as u32);
@@ -401,7 +403,12 @@ fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
         "is to have 3 pages",
         0x49,
     );
-    after(
+}
+
+/// [wdm: IoBuildPartialMdl, MmPrepareMdlForReuse] Undoing a mapping that is another list's is 0xDA; the others have no documented code.
+#[test]
+fn a_list_that_is_in_use_does_not_become_a_part_and_a_part_does_not_undo_what_it_shares() {
+    stops_with(
         |whole, part, memory| {
             lock_pages(whole, 0, 0, std::ptr::null());
             map(whole, 0);
@@ -411,7 +418,7 @@ fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
         "shares the mapping of the list that it is a part of",
         0xda,
     );
-    after(
+    stops_with(
         |whole, part, memory| {
             lock_pages(whole, 0, 0, std::ptr::null());
             lock_pages(part, 0, 0, std::ptr::null());
@@ -420,7 +427,7 @@ fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
         "describes pages that are locked",
         0x113,
     );
-    after(
+    stops_with(
         |whole, _, memory| {
             lock_pages(whole, 0, 0, std::ptr::null());
             io_build_partial_mdl(whole, whole, memory, 1);
@@ -428,7 +435,7 @@ fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
         "is the same",
         0x113,
     );
-    after(
+    stops_with(
         |whole, part, memory| {
             put("a test", field(whole, 32), usize::MAX & !(PAGE - 1));
             put("a test", field(whole, 40), [PAGE as u32, PAGE as u32]);
@@ -438,7 +445,7 @@ fn a_part_that_is_none_or_that_its_list_has_no_room_for_stops_the_machine() {
         "are no part of them",
         0x113,
     );
-    after(
+    stops_with(
         |whole, part, memory| {
             lock_pages(whole, 0, 0, std::ptr::null());
             io_build_partial_mdl(whole, part, memory, 1);
