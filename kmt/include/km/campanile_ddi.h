@@ -1679,6 +1679,8 @@ typedef enum DXGK_NATIVE_FENCE_LOG_OPERATION {
     DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED = 1,
 } DXGK_NATIVE_FENCE_LOG_OPERATION;
 
+typedef NTSTATUS (*DXGKCB_EVAL_ACPI_METHOD)(HANDLE DeviceHandle, ULONG DeviceUid, VOID *AcpiInputBuffer, ULONG AcpiInputSize, VOID *AcpiOutputBuffer, ULONG AcpiOutputSize);
+
 /* Whether the machine sits in a dock */
 typedef enum DOCKING_STATE {
     DockStateUnsupported = 0,
@@ -1725,6 +1727,8 @@ typedef NTSTATUS (*DXGKCB_SYNCHRONIZE_EXECUTION)(HANDLE DeviceHandle, PKSYNCHRON
 typedef NTSTATUS (*DXGKCB_UNMAP_MEMORY)(HANDLE DeviceHandle, VOID *VirtualAddress);
 
 typedef NTSTATUS (*DXGKCB_WRITE_DEVICE_SPACE)(HANDLE DeviceHandle, ULONG DataType, VOID *Buffer, ULONG Offset, ULONG Length, ULONG *BytesWritten);
+
+typedef NTSTATUS (*DXGKCB_IS_DEVICE_PRESENT)(HANDLE DeviceHandle, const PCI_DEVICE_PRESENCE_PARAMETERS *DevicePresenceParameters, BOOLEAN *DevicePresent);
 
 /* Kind of a handle that is resolved */
 typedef enum DXGK_HANDLE_TYPE {
@@ -1924,6 +1928,10 @@ typedef NTSTATUS (*DXGKCB_SETPOWERCOMPONENTACTIVE)(HANDLE hAdapter, UINT Compone
 
 typedef NTSTATUS (*DXGKCB_SETPOWERCOMPONENTIDLE)(HANDLE hAdapter, UINT ComponentIndex);
 
+typedef VOID (*DXGKCB_SETPOWERCOMPONENTLATENCY)(HANDLE hAdapter, UINT ComponentIndex, UINT64 Latency);
+
+typedef VOID (*DXGKCB_SETPOWERCOMPONENTRESIDENCY)(HANDLE hAdapter, UINT ComponentIndex, UINT64 Residency);
+
 typedef VOID (*DXGKCB_COMPLETEFSTATETRANSITION)(HANDLE hAdapter, UINT ComponentIndex);
 
 typedef VOID * (*DXGKCB_ACQUIREHANDLEDATA)(const DXGKARGCB_GETHANDLEDATA *Data, HANDLE *ReleaseHandle);
@@ -1989,7 +1997,7 @@ typedef struct DXGKRNL_INTERFACE {
     UINT Size;
     UINT Version;
     HANDLE DeviceHandle;
-    PVOID DxgkCbEvalAcpiMethod;
+    DXGKCB_EVAL_ACPI_METHOD DxgkCbEvalAcpiMethod;
     DXGKCB_GET_DEVICE_INFORMATION DxgkCbGetDeviceInformation;
     PVOID DxgkCbIndicateChildStatus;
     DXGKCB_MAP_MEMORY DxgkCbMapMemory;
@@ -1999,7 +2007,7 @@ typedef struct DXGKRNL_INTERFACE {
     DXGKCB_SYNCHRONIZE_EXECUTION DxgkCbSynchronizeExecution;
     DXGKCB_UNMAP_MEMORY DxgkCbUnmapMemory;
     DXGKCB_WRITE_DEVICE_SPACE DxgkCbWriteDeviceSpace;
-    PVOID DxgkCbIsDevicePresent;
+    DXGKCB_IS_DEVICE_PRESENT DxgkCbIsDevicePresent;
     DXGKCB_GETHANDLEDATA DxgkCbGetHandleData;
     PVOID DxgkCbGetHandleParent;
     PVOID DxgkCbEnumHandleChildren;
@@ -2016,8 +2024,8 @@ typedef struct DXGKRNL_INTERFACE {
     DXGKCB_SETPOWERCOMPONENTIDLE DxgkCbSetPowerComponentIdle;
     PVOID DxgkCbAcquirePostDisplayOwnership;
     PVOID DxgkCbPowerRuntimeControlRequest;
-    PVOID DxgkCbSetPowerComponentLatency;
-    PVOID DxgkCbSetPowerComponentResidency;
+    DXGKCB_SETPOWERCOMPONENTLATENCY DxgkCbSetPowerComponentLatency;
+    DXGKCB_SETPOWERCOMPONENTRESIDENCY DxgkCbSetPowerComponentResidency;
     DXGKCB_COMPLETEFSTATETRANSITION DxgkCbCompleteFStateTransition;
     PVOID DxgkCbCompletePStateTransition;
     PVOID DxgkCbMapContextAllocation;

@@ -215,6 +215,19 @@ typedef struct _QUERY_INTERFACE {
     ULONG DeviceUid;
 } QUERY_INTERFACE, *PQUERY_INTERFACE;
 
+typedef struct _PCI_DEVICE_PRESENCE_PARAMETERS {
+    ULONG Size;
+    ULONG Flags;
+    USHORT VendorID;
+    USHORT DeviceID;
+    UCHAR RevisionID;
+    USHORT SubVendorID;
+    USHORT SubSystemID;
+    UCHAR BaseClass;
+    UCHAR SubClass;
+    UCHAR ProgIf;
+} PCI_DEVICE_PRESENCE_PARAMETERS, *PPCI_DEVICE_PRESENCE_PARAMETERS;
+
 /* What a miniport passes on and does not look into. */
 typedef struct _DRIVER_OBJECT *PDRIVER_OBJECT;
 typedef struct _DEVICE_OBJECT *PDEVICE_OBJECT;
