@@ -115,6 +115,14 @@ pub(crate) fn place(number: u32, physical_adapter: u32, linked: bool) -> String 
     if linked { format!("{physical_adapter}.{number}") } else { number.to_string() }
 }
 
+/// Titles of a table of memory segments.
+pub(crate) const SEGMENT_TITLES: [&str; 4] = ["segment", "kind", "size", "resident"];
+
+/// The kind of a memory segment, as tables and screens name it.
+pub(crate) fn segment_kind(aperture: bool) -> &'static str {
+    if aperture { "aperture" } else { "memory" }
+}
+
 fn tables(look: &Look) -> String {
     let mut parts = Vec::new();
     if let Some(bugcheck) = &look.bugcheck {
@@ -140,12 +148,12 @@ fn tables(look: &Look) -> String {
         let engines: Vec<_> = adapter.engines.iter().map(engine).collect();
         parts.push(render(&["node", "state", "running ms", "packets by thunk"], &engines));
         let segment = |segment: &control::Segment| {
-            let kind = if segment.aperture { "aperture" } else { "memory" };
             let place = place(segment.segment, segment.physical_adapter, linked);
-            vec![place, kind.to_owned(), bytes(segment.bytes), bytes(segment.resident_bytes)]
+            let kind = segment_kind(segment.aperture).to_owned();
+            vec![place, kind, bytes(segment.bytes), bytes(segment.resident_bytes)]
         };
         let segments: Vec<_> = adapter.segments.iter().map(segment).collect();
-        parts.push(render(&["segment", "kind", "size", "resident"], &segments));
+        parts.push(render(&SEGMENT_TITLES, &segments));
         let processes: Vec<_> = adapter.processes.iter().map(process).collect();
         parts.push(match processes.is_empty() {
             true => "no process uses it".to_owned(),

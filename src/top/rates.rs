@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::control::{Look, LookAt, WAITED_TITLES, WaitedFence};
-use crate::ctl::{bytes, place};
+use crate::ctl::{SEGMENT_TITLES, bytes, place, segment_kind};
 use crate::table::render;
 
 /// An engine.
@@ -28,6 +28,13 @@ pub(super) struct SegmentRow {
     pub(super) bytes: u64,
     /// Bytes of allocations that are in it and found by the GPU.
     pub(super) resident_bytes: u64,
+}
+
+impl SegmentRow {
+    fn cells(&self) -> Vec<String> {
+        let kind = segment_kind(self.aperture).to_owned();
+        vec![self.segment.clone(), kind, bytes(self.bytes), bytes(self.resident_bytes)]
+    }
 }
 
 /// A process.
@@ -205,7 +212,9 @@ pub(super) fn text(shown: &Shown) -> String {
         let engines: Vec<_> = adapter.engines.iter().map(engine).collect();
         let processes: Vec<_> = adapter.processes.iter().map(cells).collect();
         parts.push(adapter.headline());
+        let segments: Vec<_> = adapter.segments.iter().map(SegmentRow::cells).collect();
         parts.push(render(&["node", "busy", "state"], &engines));
+        parts.push(render(&SEGMENT_TITLES, &segments));
         parts.push(render(&TITLES, &processes));
         if !adapter.waited_rows.is_empty() {
             parts.push(render(&WAITED_TITLES, &adapter.waited_rows));
@@ -275,6 +284,8 @@ mod tests {
         assert_eq!((adapter.engines[0].busy, adapter.interrupts_per_second), (None, None));
         assert!(text(&shown).contains("program 1    1     -"), "{}", text(&shown));
         assert!(text(&shown).contains("program 1, -      4        6      3"), "{}", text(&shown));
+        assert!(text(&shown).contains("segment    kind   size  resident"), "{}", text(&shown));
+        assert!(text(&shown).contains("1        memory  1 MiB     4 KiB"), "{}", text(&shown));
         assert_eq!(adapter.fence_waits, 3);
     }
 }

@@ -19,7 +19,7 @@ use signal_hook::flag;
 use super::rates::{AdapterShown, Shown, TITLES, cells, percent};
 use super::{Options, Source};
 use crate::control::{ControlError, WAITED_TITLES};
-use crate::ctl::bytes;
+use crate::ctl::{bytes, segment_kind};
 
 /// Longest time until a signal is noticed, which leaves the terminal as it was.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -176,10 +176,15 @@ fn draw_adapter(frame: &mut Frame<'_>, area: Rect, adapter: &AdapterShown) {
         gauge(frame, *line, &name, (engine.busy.unwrap_or(0.0), percent(engine.busy)), Color::Green);
     }
     for (segment, line) in adapter.segments.iter().zip(&mut lines) {
-        let kind = if segment.aperture { "aperture" } else { "memory" };
         let text = format!("{} of {}", bytes(segment.resident_bytes), bytes(segment.bytes));
         let part = segment.resident_bytes as f64 / segment.bytes.max(1) as f64;
-        gauge(frame, *line, &format!("segment {} {kind}", segment.segment), (part, text), Color::Blue);
+        gauge(
+            frame,
+            *line,
+            &format!("segment {} {}", segment.segment, segment_kind(segment.aperture)),
+            (part, text),
+            Color::Blue,
+        );
     }
     let widths = [
         Constraint::Fill(2),
