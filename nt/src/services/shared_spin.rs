@@ -223,6 +223,15 @@ mod tests {
         unsafe { ex_acquire_shared(lock) }
     }
 
+    /// What the lock's two services that do not wait answer, for shared access first, and the lock afterwards.
+    fn tries(lock: *mut u32) -> (u32, u32, u32) {
+        // SAFETY: as above.
+        let shared = unsafe { ex_try_shared_at_dpc(lock) };
+        // SAFETY: as above.
+        let exclusive = unsafe { ex_try_exclusive_at_dpc(lock) };
+        (shared, exclusive, value(lock))
+    }
+
     fn value(lock: *mut u32) -> u32 {
         half_word("a test", lock).load(Ordering::Relaxed)
     }
@@ -256,8 +265,6 @@ mod tests {
     fn a_lock_that_is_tried_is_had_or_left_as_it_is_without_waiting() {
         let lock = lock();
         let driver = Driver::for_tests("tried");
-        // SAFETY: as above.
-        let tries = || unsafe { (ex_try_shared_at_dpc(lock), ex_try_exclusive_at_dpc(lock), value(lock)) };
         let (result, leftovers) = driver_call::run(&driver, "a function", || {
             irql::set(DISPATCH_LEVEL);
             // SAFETY: as above.
@@ -269,8 +276,7 @@ mod tests {
                     let lock: *mut u32 = std::ptr::with_exposed_provenance_mut(lock);
                     driver_call::run(&driver, "a function", || {
                         irql::set(DISPATCH_LEVEL);
-                        // SAFETY: as above.
-                        let tries = unsafe { (ex_try_shared_at_dpc(lock), ex_try_exclusive_at_dpc(lock), value(lock)) };
+                        let tries = tries(lock);
                         irql::set(0);
                         tries
                     })
@@ -278,7 +284,7 @@ mod tests {
                 other.join().unwrap().0
             });
             ex_release_exclusive_from_dpc(lock);
-            let free = tries();
+            let free = tries(lock);
             ex_release_shared_from_dpc(lock);
             irql::set(0);
             (alone, other, free, value(lock))
