@@ -352,7 +352,7 @@ impl Session<'_> {
     /// The conformance cases and everything that the program does for its users.
     fn release(&mut self, built: &Built) {
         let mut tasks = VecDeque::new();
-        // Beside all others, which wait more than the suite does alone: it takes a tenth of its limit.
+        // Beside all others, most of which wait more than they compute. The suites in the first two tasks have taken less than half of their limit on two processors.
         for suite in &built.suites {
             let name = format!("{} (release, on the Windows images, special pool)", suite.name);
             tasks.push_back(Task::tests(
