@@ -6,3 +6,4 @@ mod jobs;
 mod limits;
 mod recovery;
 mod served;
+mod submission;

@@ -1,6 +1,6 @@
 //! A program of a machine that ends, and goes on with the next one: this process.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
 use campanile_umd::{Adapter, Buffer, Device, Error, Fence, LossReason, Node, Placement, Recoverable, RecoveryOptions};
@@ -99,6 +99,34 @@ fn a_program_goes_on_through_machines_that_are_killed_at_any_moment() {
     }
     println!("{kills} machines were killed: {done} submissions done, {replayed} done again");
     drop((work, adapter));
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
+/// Each thread of a program that looks for adapters after its machine has gone is served by the next one, of which the program is one program, as it was before.
+#[test]
+fn threads_that_find_their_machine_gone_at_once_are_connected_to_the_next_one_together() {
+    const THREADS: usize = 8;
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut machine = Machine::serve("together", &["--quiet"]);
+    remote::client::connect(&machine.socket, "together").expect("a machine");
+    for round in 0..20 {
+        machine.kill();
+        machine = Machine::serve("together", &["--quiet"]);
+        let together = Barrier::new(THREADS);
+        let open = || {
+            together.wait();
+            Adapter::open(remote::sending::thunks())
+                .map(|adapter| Device::new(&adapter).map(|device| (adapter, device)))
+        };
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let served = opened.iter().filter(|opened| matches!(opened, Ok(Ok(_)))).count();
+        assert_eq!(served, THREADS, "round {round}: threads that have a device of the next machine");
+        let programs = machine.look()["adapters"][0]["processes"].as_array().expect("a list").len();
+        assert_eq!(programs, 1, "round {round}: programs of the machine");
+    }
     assert_eq!(machine.stop(), (Some(0), String::new()));
 }
 

@@ -133,6 +133,17 @@ fn a_sync_file_and_a_kernel_handle_are_sent_to_another_process_which_signals_the
     assert_eq!(out, "a sync file and a kernel handle went to another process, which signalled their fences\n");
 }
 
+/// Who opens an object that another process has shared may do with it what it has asked for, and nothing that the other one may not.
+#[test]
+fn objects_that_another_process_has_named_or_sent_are_opened_with_rights() {
+    let Some(program) = program("kmt/tests/c/rights.c") else { return };
+    let served = Served::new("rights", PROGRAMS);
+    let output = clean(&program).env("CAMPANILE_MACHINE", &served.socket).output().expect("a start");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
+    assert_eq!(out, "another process had the rights that it asked for, and none that were not shared\n");
+}
+
 /// Starts a program that passes something on to a process that it forks, kills it anywhere on the way there, and looks at what is left.
 fn killed_while_it_passes_on(file: &str) {
     const KILLS: u32 = 40;

@@ -195,13 +195,7 @@ fn connected(path: &Path, name: &str, earlier: u64) -> Result<Arc<Connection>, C
         (Some((FromMachine::Welcome, _)), Ok(())) => {}
         _ => return Err(ConnectError::NoMachine(path.to_path_buf())),
     }
-    let connection = Arc::new(Connection {
-        channel,
-        next: AtomicU64::new(1),
-        waiters: Mutex::default(),
-        events: Events::default(),
-        lost: AtomicBool::new(false),
-    });
+    let connection = Arc::new(Connection::new(channel));
     let of_thread = Arc::clone(&connection);
     let held = SignalsHeld::new(&[]);
     let thread = thread::Builder::new().name("campanile machine".to_owned()).spawn(move || of_thread.serve());
@@ -244,6 +238,17 @@ fn receive(channel: &Channel) -> Option<(FromMachine, Sent)> {
 }
 
 impl Connection {
+    /// Nothing is sent or received yet.
+    fn new(channel: Channel) -> Self {
+        Self {
+            channel,
+            next: AtomicU64::new(1),
+            waiters: Mutex::default(),
+            events: Events::default(),
+            lost: AtomicBool::new(false),
+        }
+    }
+
     fn call(&self, thunk: u32, arguments: [u64; ARGUMENTS]) -> NTSTATUS {
         if let Err(status) = self.events.keep(thunk, arguments[0]) {
             return status;

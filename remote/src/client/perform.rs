@@ -131,3 +131,49 @@ fn perform(operation: Operation, descriptor: Sent, frozen: &mut FrozenRanges) ->
     }
     Ok(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+    use crate::channel::Received;
+    use crate::wire::WORDS;
+
+    /// The machine may be sending this thread refusals, and reads no answer before it has sent them: were the thread to wait with the answer, each would wait for the other.
+    #[test]
+    fn the_thread_that_receives_does_not_wait_for_a_machine_that_reads_no_answer_yet() {
+        let flags = SocketFlags::CLOEXEC;
+        let (program, machine) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("two sockets");
+        let (connection, machine) = (Arc::new(Connection::new(Channel::new(program))), Channel::new(machine));
+        let mut filled = 0;
+        while connection.channel.try_send(&[0; WORDS]).is_ok() {
+            filled += 1;
+        }
+        let (tell, told) = mpsc::channel();
+        let receives = thread::spawn(move || {
+            for operation in 1..=3 {
+                connection.tell(operation, Ok(operation));
+            }
+            let _ = tell.send(());
+        });
+        let goes_on = told.recv_timeout(Duration::from_secs(30)).is_ok();
+        let next = || match machine.receive() {
+            Ok(Received::Message(words, None)) => words,
+            other => panic!("no message: {other:?}"),
+        };
+        assert!((0..filled).all(|_| next() == [0; WORDS]));
+        let mut answers: Vec<_> = (0..3).map(|_| next()).collect();
+        answers.sort_unstable();
+        let mut expected =
+            [1, 2, 3].map(|number| FromProgram::Done { operation: number, result: Ok(number) }.to_words());
+        expected.sort_unstable();
+        assert_eq!(answers, expected, "each answer arrives once the machine reads");
+        receives.join().expect("no panic");
+        assert!(goes_on, "the thread waited until the machine read its answer");
+    }
+}
