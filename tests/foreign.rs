@@ -11,6 +11,8 @@ mod hangs;
 mod interrupts;
 #[path = "foreign/mistakes.rs"]
 mod mistakes;
+#[path = "foreign/paging.rs"]
+mod paging;
 #[path = "foreign/power.rs"]
 mod power;
 #[path = "foreign/queues.rs"]
@@ -28,6 +30,7 @@ use answers::{BROKEN_ANSWERS, CAPS, ENTRY, MEMORY, OBJECTS};
 use device_memory::MEMORY_MISTAKES;
 use interrupts::{LATE, UNUSABLE, WITH_LINE, WITH_MESSAGES, WITHOUT_INTERRUPT};
 use mistakes::{BROKEN, BROKEN_TABLES, Broken, REFUSED, STOPPING, TABLES_IN_LOCAL_MEMORY};
+use paging::BROKEN_PAGING;
 use power::{BROKEN_POWER, WITH_COMPONENT};
 use queues::{BROKEN_QUEUES, WITH_QUEUES};
 use resets::{BROKEN_RESETS, STOPS_ANYWHERE};
@@ -413,7 +416,7 @@ fn is_named(toy: &Toy, broken: &Broken, timeout: &str) {
 
 #[test]
 fn a_broken_function_is_named_with_what_was_expected_and_seen() {
-    some_at_a_time(&[BROKEN, BROKEN_ANSWERS, BROKEN_RESETS].concat(), |broken| {
+    some_at_a_time(&[BROKEN, BROKEN_ANSWERS, BROKEN_PAGING, BROKEN_RESETS].concat(), |broken| {
         let Some(toy) = Toy::new(broken.name, broken.old, broken.new) else { return };
         is_named(&toy, broken, TIMEOUT);
     });

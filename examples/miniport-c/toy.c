@@ -485,6 +485,21 @@ static NTSTATUS emit(DXGKARG_BUILDPAGINGBUFFER *args, UINT operation, UINT value
     return STATUS_SUCCESS;
 }
 
+/* Copies page-table entries, which lie at addresses of the paging process. A range that the buffer has no space for is asked for again in the next buffer. */
+static NTSTATUS copy_entries(DXGKARG_BUILDPAGINGBUFFER *args)
+{
+    for (; args->MultipassOffset < args->CopyPageTableEntries.NumRanges; args->MultipassOffset++) {
+        const DXGK_BUILDPAGINGBUFFER_COPY_RANGE *range = &args->CopyPageTableEntries.pRanges[args->MultipassOffset];
+        const UINT64 to = range->DstPageTableAddress + 8 * range->DstStartPteIndex, from = range->SrcPageTableAddress + 8 * range->SrcStartPteIndex;
+        const NTSTATUS status = emit(args, TOY_COPY, 0, to, from, 8 * range->NumPageTableEntries);
+
+        if (status != STATUS_SUCCESS)
+            return status;
+        args->DmaSize -= sizeof(struct toy_command);
+    }
+    return STATUS_SUCCESS;
+}
+
 /*
  * The operations that the system asks for of an adapter with these capabilities. One that needs no work is a success without commands; another one
  * would be a promise that this driver did not make.
@@ -495,6 +510,8 @@ static NTSTATUS build_paging_buffer(HANDLE handle, DXGKARG_BUILDPAGINGBUFFER *ar
     switch (args->Operation) {
     case DXGK_OPERATION_UPDATE_PAGE_TABLE:
         return update_page_table(&args->UpdatePageTable);
+    case DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES:
+        return copy_entries(args);
     case DXGK_OPERATION_VIRTUAL_TRANSFER:
         return emit(args, TOY_COPY, 0, args->TransferVirtual.DestinationVirtualAddress, args->TransferVirtual.SourceVirtualAddress,
                     args->TransferVirtual.TransferSizeInBytes);

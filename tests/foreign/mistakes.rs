@@ -199,30 +199,6 @@ pub(crate) const BROKEN: &[Broken] = &[
         told: &["DxgkDdiStartDevice", "toy: the function is no toy: "],
     },
     Broken {
-        name: "memory-not-zeroed",
-        old: "                    args->FillVirtual.FillSizeInBytes);",
-        new: "                    args->FillVirtual.FillSizeInBytes - 4);",
-        case: "AnyDriver.NewMemoryIsZero",
-        told: &["new memory, round ", " is 0xdead000", ", not 0x00000000; 1 of "],
-    },
-    Broken {
-        name: "read-only-ignored",
-        old: "(pte->ReadOnly ? TOY_PTE_READ_ONLY : 0)",
-        new: "0",
-        case: "AnyDriver.ReadOnlyMappingIsNotWritten",
-        told: &[
-            "commands that must cost their device were reported as complete, and expected was DXGK_INTERRUPT_DMA_PAGE_FAULTED",
-            "memory without the right to write: word 0 is 0x22222222",
-        ],
-    },
-    Broken {
-        name: "eviction-loses",
-        old: "        return emit(args, TOY_COPY, 0, args->TransferVirtual.DestinationVirtualAddress, args->TransferVirtual.SourceVirtualAddress,\n                    args->TransferVirtual.TransferSizeInBytes);",
-        new: "        return STATUS_SUCCESS;",
-        case: "AnyDriver.EvictedMemoryComesBack",
-        told: &["the half that came back: word 0 is 0x", ", not 0x1ca10000; "],
-    },
-    Broken {
         name: "preemptions-unanswered",
         old: "static NTSTATUS preempt_command(HANDLE handle, const DXGKARG_PREEMPTCOMMAND *args)\n{",
         new: "static NTSTATUS preempt_command(HANDLE handle, const DXGKARG_PREEMPTCOMMAND *args)\n{\n    if (handle != NULL) return STATUS_SUCCESS;",
@@ -260,19 +236,6 @@ pub(crate) const BROKEN: &[Broken] = &[
             "node 0",
             ", in DxgkDdiInterruptRoutine in toy",
             "toy.c:",
-        ],
-    },
-    Broken {
-        name: "paging-buffer-overflows",
-        old: "    args->pDmaBuffer = command + 1;",
-        new: "    args->pDmaBuffer = command + 100000;",
-        case: "AnyDriver.MemoryKeepsWhatTheProcessorWrites",
-        told: &[
-            "0x10E (0x12, 0x",
-            "DxgkDdiBuildPagingBuffer for DXGK_OPERATION_",
-            " on the paging node of engine 0 wrote beyond the 0x",
-            "it moved pDmaBuffer to 0x",
-            "bytes behind the start of the buffer",
         ],
     },
     Broken {

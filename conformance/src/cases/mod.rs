@@ -9,6 +9,7 @@ pub mod any_driver;
 pub mod any_driver_access;
 mod any_driver_error;
 pub mod any_driver_lab;
+pub mod any_driver_paging;
 pub mod any_driver_queue;
 pub mod any_driver_reset;
 pub mod any_driver_user;
@@ -126,6 +127,7 @@ pub(crate) const TABLES: &[&[CaseInfo]] = &[
     testing::CASES,
     any_driver::CASES,
     any_driver_access::CASES,
+    any_driver_paging::CASES,
     any_driver_queue::CASES,
     any_driver_reset::CASES,
     any_driver_user::CASES,

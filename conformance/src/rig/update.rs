@@ -5,7 +5,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
 use super::Rig;
-use crate::{Failure, granted};
+use crate::Failure;
 
 type Operation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
 type Kind = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE;
@@ -66,6 +66,12 @@ pub fn copy_operation(to: (u64, u64), from: u64) -> Operation {
 impl Rig {
     /// Reserves a range that reads as zero, or one that faults.
     pub fn reserve(&self, size: u64, zero: bool) -> Result<u64, Failure> {
+        let reserved = self.try_reserve(size, zero);
+        reserved.map_err(|status| Failure::new(format!("D3DKMTReserveGpuVirtualAddress failed with {status}")))
+    }
+
+    /// As [`Rig::reserve`], where a refusal is an answer.
+    pub fn try_reserve(&self, size: u64, zero: bool) -> Result<u64, NTSTATUS> {
         use D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE as Type;
         let mut reserve = D3DDDI_RESERVEGPUVIRTUALADDRESS::zeroed();
         reserve.u = D3DDDI_RESERVEGPUVIRTUALADDRESS_Union { hAdapter: self.adapter };
@@ -75,8 +81,7 @@ impl Rig {
         };
         reserve.u1 = D3DDDI_RESERVEGPUVIRTUALADDRESS_Union1 { ReservationType: kind };
         reserve.Size = size;
-        let status = self.kmt.call(self.kmt.table().D3DKMTReserveGpuVirtualAddress, &mut reserve);
-        granted(status, "D3DKMTReserveGpuVirtualAddress")?;
+        self.kmt.call(self.kmt.table().D3DKMTReserveGpuVirtualAddress, &mut reserve).ok()?;
         Ok(reserve.VirtualAddress)
     }
 
