@@ -8,8 +8,9 @@ use std::ptr::NonNull;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use super::error::BenchError;
+use super::row::{Effort, Measurement, Row};
 use super::stopwatch::Stopwatch;
-use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{Clock, Latencies, now};
 use campanile_conformance::rig::PagedMemory;
 use testbed::setup::System;
