@@ -65,7 +65,7 @@ rows! {
 }
 
 /// Bytes of a page.
-const PAGE: usize = 4096;
+const PAGE: usize = campanile_hw::queue::SYSTEM_PAGE_SIZE as usize;
 /// What FILL writes: four different bytes, which no memset can.
 const PATTERN: u32 = 0x1234_5678;
 
