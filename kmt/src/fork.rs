@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 /// A page with the number of the process whose memory this is, which the kernel wipes in a child that gets a copy. Null before it is made, when the library is loaded.
 static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
 /// Bytes of a system page, the length of the mapping with the mark.
-const PAGE_SIZE: usize = 4096;
+const PAGE_SIZE: usize = campanile_hw::queue::SYSTEM_PAGE_SIZE as usize;
 /// True in a process that has called, and in its children.
 static CALLED: AtomicBool = AtomicBool::new(false);
 

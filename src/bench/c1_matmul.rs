@@ -1,7 +1,8 @@
 //! C1: the product of two matrices, by the GPU's program, by code of the host's compiler, and by lavapipe.
 
+use super::error::BenchError;
 use super::kernel::{Kernel, Source};
-use super::{BenchError, Effort, Measurement, PeerAim, Row};
+use super::row::{Effort, Measurement, PeerAim, Row};
 use crate::clock::{Clock, Latencies, now};
 use testbed::user::Adapter;
 

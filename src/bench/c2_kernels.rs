@@ -1,7 +1,8 @@
 //! C2: ten kernels that programs are made of, by the GPU and by lavapipe: each on its own, and the geometric mean of all.
 
+use super::error::BenchError;
 use super::kernel::{Kernel, Source};
-use super::{BenchError, Effort, Measurement, Place, Row};
+use super::row::{Effort, Measurement, Place, Row};
 use crate::clock::Latencies;
 use testbed::user::Adapter;
 

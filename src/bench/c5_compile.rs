@@ -1,9 +1,10 @@
 //! C5: what it takes to compile a module of SPIR-V for the GPU.
 
+use super::error::BenchError;
 use super::kernel::module;
+use super::row::{Effort, Measurement, Row};
 use super::vulkan::Lavapipe;
 use super::vulkan_kernel::VulkanKernel;
-use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{Clock, Latencies, now};
 use campanile_compiler::{Options, compile};
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::row_report::{Ratio, RowReport};
+use super::figures::Ratio;
+use super::row_report::RowReport;
 use testbed::image_file;
 
 /// Most bytes of an earlier report: a hundred times what one has.
@@ -222,8 +223,9 @@ impl fmt::Display for Comparison {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figures::{Figures, Round};
     use super::super::report::Report;
-    use super::super::{Figures, PeerAim, Round, Row};
+    use super::super::row::{PeerAim, Row};
     use super::*;
     use testbed::setup::Drivers;
 

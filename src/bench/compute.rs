@@ -6,7 +6,8 @@ use campanile_hw::event::EventKind;
 use campanile_hw::packet::{self, Packet};
 use campanile_hw::registers::{COUNT_PREEMPTIONS, Command, NODE_COMPUTE, PROGRESS_COMPUTE};
 
-use super::{BenchError, Effort, Measurement, Row};
+use super::error::BenchError;
+use super::row::{Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
 use testbed::user::{Adapter, Device, Fence, Node, Program, Queue, QueueOptions};
 

@@ -2,7 +2,7 @@
 
 use campanile_compiler::{Options, compile};
 
-use super::BenchError;
+use super::error::BenchError;
 use super::vulkan::Lavapipe;
 use super::vulkan_kernel::VulkanKernel;
 use crate::clock::{Clock, Latencies, now};

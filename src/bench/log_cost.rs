@@ -2,8 +2,9 @@
 
 use campanile_umd::{QueueEvent, Tracer};
 
+use super::error::BenchError;
 use super::p3_engines::Engines;
-use super::{BenchError, Effort, Measurement, Row};
+use super::row::{Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
 use crate::trace::{Moment, QuickClock};
 use testbed::setup::System;

@@ -7,8 +7,9 @@ use campanile_hw::queue::RingEntry;
 
 use io_uring::{IoUring, opcode};
 
+use super::error::BenchError;
+use super::row::{Effort, Measurement, PeerAim, Row};
 use super::vulkan::Lavapipe;
-use super::{BenchError, Effort, Measurement, PeerAim, Row};
 use rustix::time::ClockId;
 
 use crate::clock::{self, Clock, Latencies, processor_time};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
+use super::error::BenchError;
+use super::row::{Effort, Measurement, PeerAim, Row};
 use super::vulkan::Lavapipe;
-use super::{BenchError, Effort, Measurement, PeerAim, Row};
 use crate::clock::{self, Clock, Latencies};
 use testbed::setup::System;
 use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};

@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread::JoinHandle;
 
+use super::error::BenchError;
+use super::row::{Effort, Measurement, Row};
 use super::stopwatch::Stopwatch;
-use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
 use testbed::setup::System;
 use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};

@@ -8,7 +8,8 @@ use dxgkrnl::Machine;
 use dxgkrnl::bus::Bus;
 use wddm_ddi::types::LUID;
 
-use super::{BenchError, Effort, Measurement, Row};
+use super::error::BenchError;
+use super::row::{Effort, Measurement, Row};
 use crate::clock::Latencies;
 use testbed::setup::System;
 use testbed::user::{Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};

@@ -8,8 +8,9 @@ use std::ptr::NonNull;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use super::error::BenchError;
+use super::row::{Effort, Measurement, Row};
 use super::stopwatch::Stopwatch;
-use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{Clock, Latencies, now};
 use campanile_conformance::rig::PagedMemory;
 use testbed::setup::System;
@@ -64,7 +65,7 @@ rows! {
 }
 
 /// Bytes of a page.
-const PAGE: usize = 4096;
+const PAGE: usize = campanile_hw::queue::SYSTEM_PAGE_SIZE as usize;
 /// What FILL writes: four different bytes, which no memset can.
 const PATTERN: u32 = 0x1234_5678;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use campanile_umd::RING_ENTRIES_MIN;
 use dxgkrnl::Process;
 
+use super::error::BenchError;
+use super::row::{Effort, Measurement, Row};
 use super::worker::Worker;
-use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::Latencies;
 use testbed::setup::{System, SystemOptions};
 use testbed::user::{Adapter, Device, Error, Node, Queue, QueueOptions};

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use dxgkrnl::{PowerComponentState, Process};
 
-use super::{BenchError, Effort, Measurement, Row};
+use super::error::BenchError;
+use super::row::{Effort, Measurement, Row};
 use rustix::time::ClockId;
 
 use crate::clock::{self, Clock, Latencies, processor_time};

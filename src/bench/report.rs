@@ -37,8 +37,10 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row_report::tests::{rounds, without};
-    use super::super::{Figures, PeerAim, Ratio, Round, Row};
+    use super::super::figures::tests::{rounds, without};
+    use super::super::figures::{Figures, Ratio, Round};
+    use super::super::row::{PeerAim, Row};
+    use super::super::rows::ROWS;
     use super::*;
 
     const ROW: Row = Row {
@@ -128,7 +130,7 @@ mod tests {
         let rounds = [round(5.0, 400.0), round(5.0, 5.0), round(6.0, 900.0)];
         let ratio = Ratio::over(&rounds, 0).unwrap();
         assert_eq!((ratio.p10, ratio.p50), (0.5, 40.0));
-        let row = RowReport::new(super::super::ROWS[0], &rounds, None);
+        let row = RowReport::new(ROWS[0], &rounds, None);
         assert_eq!((row.ours.p10, row.ours.p50, row.peers[0].p10), (5.0, 400.0, 10.0));
         let table = Report { drivers: Drivers::default(), rows: vec![row], comparison: None }.to_table();
         assert!(table.contains("of p10") && table.contains("0.500"), "{table}");

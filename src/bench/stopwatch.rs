@@ -3,7 +3,7 @@
 use campanile_hw::pci::BAR_REGISTERS;
 use campanile_hw::registers;
 
-use super::BenchError;
+use super::error::BenchError;
 use testbed::setup::System;
 use testbed::user::{Device, Mapping, Placement};
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ash::vk;
 
-use super::BenchError;
+use super::error::BenchError;
 
 /// One queue of lavapipe, an empty command buffer, and a timeline semaphore that every submission signals.
 pub(super) struct Lavapipe {

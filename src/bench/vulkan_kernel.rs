@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use ash::vk;
 
-use super::BenchError;
+use super::error::BenchError;
 use super::vulkan::{Lavapipe, failed};
 
 /// A buffer, and where it is mapped.

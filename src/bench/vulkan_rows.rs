@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::{BenchError, Effort, Measurement, PeerAim, Row};
+use super::error::BenchError;
+use super::row::{Effort, Measurement, PeerAim, Row};
 use crate::clock::Latencies;
 
 /// Names of measurements between this process and those that measure.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::BenchError;
+use super::error::BenchError;
 use crate::clock::{self, Clock, Latencies};
 use testbed::user::{Device, Error, Fence, Node, Queue, QueueOptions};
 

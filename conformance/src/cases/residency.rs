@@ -66,7 +66,7 @@ fn eviction_without_residency(case: &Case) -> Result<(), Failure> {
 }
 
 fn fence_is_the_systems(case: &Case) -> Result<(), Failure> {
-    const PAGE: usize = 4096;
+    const PAGE: usize = campanile_hw::queue::SYSTEM_PAGE_SIZE as usize;
     let rig = case.rig()?;
     let memory = rig.memory(SIZE, Placement::Vram)?;
     let (place, value) = rig.paging_fence();

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use super::ANSWER_LIMIT;
 use super::copies::Copies;
+use super::limits::ANSWER_LIMIT;
 use super::threads::by_living;
 
 /// No address of any program, which a file can be read at all the same.

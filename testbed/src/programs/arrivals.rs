@@ -8,7 +8,7 @@ use remote::channel::Channel;
 use remote::wire::Refusal;
 use rustix::process::Pid;
 
-use super::ANSWER_LIMIT;
+use super::limits::ANSWER_LIMIT;
 
 /// Most at a time; the one who has waited longest goes when there is one more.
 pub(super) const ARRIVALS: usize = 64;

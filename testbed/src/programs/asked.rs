@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use nt::page::PAGE_SIZE;
 
-use super::{ANSWER_LIMIT, End, Fault, threads};
+use super::event::{End, Fault};
+use super::limits::ANSWER_LIMIT;
+use super::threads;
 
 /// End of the addresses that a program of the host can have.
 const USER_END: usize = 1 << 47;
@@ -88,7 +90,7 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
-    use super::super::LOOK;
+    use super::super::limits::LOOK;
     use super::*;
 
     #[test]

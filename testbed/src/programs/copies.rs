@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
+use super::limits::{LOOK, looks_of};
+use super::threads;
 use super::workers::{GivenUp, Workers};
-use super::{LOOK, looks_of, threads};
 
 /// Makes a copy; called once.
 type Act = Box<dyn FnOnce() -> io::Result<()> + Send>;

@@ -19,7 +19,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use super::Stop;
+use super::stop::Stop;
 
 /// The next thing that happens at a socket.
 pub(super) enum Turn {

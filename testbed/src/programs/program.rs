@@ -15,10 +15,14 @@ use wddm_ddi::status::{
     NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_INTERNAL_ERROR, STATUS_PROCEDURE_NOT_FOUND,
 };
 
+use super::event::{Event, Fault, Observer};
+use super::limits::{ANSWER_LIMIT, LOOK};
+use super::pids::Pids;
+use super::refusal::refuse;
 use super::seats::Seat;
+use super::stop::Stop;
 use super::user_space::{Reached, RemoteProgram, Unreachable};
 use super::workers::{GivenUp, Workers};
-use super::{ANSWER_LIMIT, Event, Fault, LOOK, Observer, Pids, Stop, refuse};
 
 /// How often the machine looks whether a program has become another one, of which the socket tells nothing while a child by fork has it.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

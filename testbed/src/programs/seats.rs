@@ -8,8 +8,8 @@ use remote::channel::Channel;
 use remote::wire::Refusal;
 use rustix::process::Pid;
 
-use super::Stop;
 use super::address_space::AddressSpace;
+use super::stop::Stop;
 use super::workers::{GivenUp, ITEMS};
 
 /// Places that one process may have: its own, and those of the programs that it was before exec, until these have been taken down.

@@ -20,9 +20,10 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pid
 use super::address_space::AddressSpace;
 use super::asked::Asked;
 use super::copies::Copies;
+use super::event::{End, Fault};
+use super::limits::{ANSWER_LIMIT, LOOK, looks_of};
 use super::threads::{self, by_living, ends_within, others};
 use super::workers::GivenUp;
-use super::{ANSWER_LIMIT, End, Fault, LOOK, looks_of};
 
 /// Time in which a program ends that has lost its memory already.
 const END_LIMIT: Duration = Duration::from_millis(500);

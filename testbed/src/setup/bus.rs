@@ -12,11 +12,12 @@ use campanile_device::{Gpu, Runner, Variant};
 use campanile_vfio_user::{Function, Stopper, serve};
 use dxgkrnl::bus::Bus;
 
+use super::direct_bus::DirectBus;
 use super::gpu_handle::GpuHandle;
 use super::process::{BUS_VARIABLE, BadEnd, Process, Program};
-use super::vfio_bus::full_name;
+use super::vfio_bus::{VfioBus, full_name};
+use super::vfio_user_bus::VfioUserBus;
 use super::watch::Sign;
-use super::{DirectBus, VfioBus, VfioUserBus};
 use crate::device::GpuFunction;
 
 /// Connection between machines and their GPUs.

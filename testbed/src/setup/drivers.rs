@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::PoolChoice;
+use super::special_pool::PoolChoice;
 use crate::driver::DriverChoice;
 use crate::user;
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use campanile_device::{FaultId, FaultRule, HangAt, Often};
 use campanile_hw::registers::{NODE_COMPUTE, NODES};
 
-use super::FaultsHandle;
+use super::gpu_handle::FaultsHandle;
 
 /// A fault, parsed from text such as `hang:node=1,after=100`, or `lost-interrupts=1%` for one that comes by chance.
 #[derive(Clone, Debug, PartialEq, Eq)]

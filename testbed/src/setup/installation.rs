@@ -2,7 +2,7 @@
 
 use dxgkrnl::{DriverId, DriverImage, Installation, Machine, RegistryKey, RegistryValue};
 
-use super::SetupError;
+use super::error::SetupError;
 use super::foreign;
 use super::user_mode_name::user_mode_name;
 use crate::driver::DriverChoice;

@@ -3,7 +3,10 @@
 use clap::ValueEnum;
 use dxgkrnl::{FeaturePolicy, PowerSettings};
 
-use super::{BusChoice, FaultOption, SystemOptions, VariantOptions};
+use super::bus::BusChoice;
+use super::fault::FaultOption;
+use super::options::SystemOptions;
+use super::variant::VariantOptions;
 
 /// Memory of a native fence's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -6,9 +6,9 @@ use campanile_device::Variant;
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{Clock, DRIVER_LIMIT, FeaturePolicy, PowerSettings, RegistrationRequests, RegistryValue, TdrSettings};
 
-use super::BusChoice;
+use super::bus::BusChoice;
 #[cfg(doc)]
-use super::{DriverLimit, GpuHandle, PoolChoice, TdrChoice};
+use super::{driver_limit::DriverLimit, gpu_handle::GpuHandle, special_pool::PoolChoice, timeouts::TdrChoice};
 
 /// A GPU to build and start.
 #[derive(Clone, Debug, Default)]

@@ -6,12 +6,14 @@ use dxgkrnl::bus::Bus;
 use dxgkrnl::{DeviceId, DriverId, Machine, PnpError};
 use wddm_ddi::types::LUID;
 
-use super::bus::{Attached, Keeper};
+use super::bus::{Attached, BusChoice, Keeper};
+use super::counters::GpuCounters;
 use super::error::{
     ADVICE_BUS, ADVICE_DEFECT, ADVICE_FUNCTION, ADVICE_MEMORY, ADVICE_PROGRAM, ADVICE_SOCKET, SetupError,
 };
+use super::gpu_handle::GpuHandle;
+use super::options::AdapterOptions;
 use super::watch::RemovalWatch;
-use super::{AdapterOptions, BusChoice, GpuCounters, GpuHandle};
 
 /// A GPU of a system, or the GPUs of a linked board, and the adapter.
 pub struct Part {

@@ -2,8 +2,7 @@
 
 use dxgkrnl::Rescue;
 
-use super::SetupError;
-use super::error::ADVICE_RULE;
+use super::error::{ADVICE_RULE, SetupError};
 
 /// Beginning of the lines of the log that tell what a stop has left.
 const STOP_LEFT: &str = "StopDevice left ";

@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use super::commands;
+use super::declaration::commands;
 use crate::app::App;
 use crate::clock::{DOMAINS, sample};
 use crate::device::Device;

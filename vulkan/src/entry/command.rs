@@ -4,7 +4,8 @@ use core::ffi::c_void;
 
 use ash::vk;
 
-use super::{commands, descriptor};
+use super::declaration::commands;
+use super::descriptor;
 use crate::app::App;
 use crate::command::{CommandBuffer, CommandPool, Recorded, Recording};
 use crate::descriptor::DescriptorSet;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use ash::vk;
 
 use super::command::record;
-use super::commands;
+use super::declaration::commands;
 use crate::app::App;
 use crate::command::CommandBuffer;
 use crate::device::Queue;

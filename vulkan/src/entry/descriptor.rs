@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
-use super::commands;
+use super::declaration::commands;
 use crate::app::App;
 use crate::descriptor::{DescriptorPool, DescriptorSet, Write, Written, read, stride};
 use crate::failure::Answer;

@@ -1,17 +1,18 @@
 //! Commands of physical and logical devices.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::c_char;
 
 use ash::vk;
 
-use super::{Class, commands, find as find_command, global};
+use super::declaration::commands;
+use super::global;
 use crate::app::App;
 use crate::device::{Device, Queue, QueuesWanted};
 use crate::failure::Answer;
 use crate::fault;
 use crate::handle::Owned;
 use crate::instance::DEBUG_UTILS;
-use crate::physical::{self, FAMILIES, Family, PhysicalDevice, is_command_of};
+use crate::physical::{self, FAMILIES, Family, PhysicalDevice};
 use crate::pipeline::faults;
 
 /// Commands whose first argument is a physical device.
@@ -135,8 +136,6 @@ pub(super) mod physical_commands {
 }
 
 commands! { app;
-    vkGetDeviceProcAddr: PFN_vkGetDeviceProcAddr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction
-        = device_command(app, device, app.name(name)?);
     vkDestroyDevice: PFN_vkDestroyDevice(device: vk::Device, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(app.take::<Device>(device));
     vkDeviceWaitIdle: PFN_vkDeviceWaitIdle(device: vk::Device) -> vk::Result
@@ -156,13 +155,6 @@ commands! { app;
         = app.object::<Device>(device).and_then(|device| fault_info(app, device, counts, info));
     vkQueueWaitIdle: PFN_vkQueueWaitIdle(queue: vk::Queue) -> vk::Result
         = app.object::<Queue>(queue).and_then(Queue::wait_idle);
-}
-
-/// A command whose first argument is a device, or belongs to one, if it is of Vulkan itself or of an extension that the device has.
-fn device_command(app: App<'_>, device: vk::Device, name: &CStr) -> vk::PFN_vkVoidFunction {
-    let (class, address) = find_command(name)?;
-    let device = app.object::<Device>(device).ok()?;
-    (class == Class::Device && is_command_of(name, device.extensions())).then_some(address)
 }
 
 /// Lists the queue families.

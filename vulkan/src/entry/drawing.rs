@@ -6,7 +6,7 @@
 use ash::vk;
 
 use super::command::record;
-use super::commands;
+use super::declaration::commands;
 use crate::app::App;
 use crate::failure::Answer;
 

@@ -1,10 +1,10 @@
-//! Commands of the loader's side: instances, and questions for commands.
+//! Commands that need no instance, and those of instances.
 
 use core::ffi::{CStr, c_char};
 
 use ash::vk;
 
-use super::{Class, commands, find as find_command};
+use super::declaration::commands;
 use crate::app::App;
 use crate::failure::Answer;
 use crate::handle::Owned;
@@ -17,7 +17,7 @@ pub(super) mod globals {
 
     use ash::vk;
 
-    use super::super::commands;
+    use super::super::declaration::commands;
 
     commands! { app;
         vkEnumerateInstanceVersion: PFN_vkEnumerateInstanceVersion(version: *mut u32) -> vk::Result
@@ -35,8 +35,6 @@ pub(super) mod globals {
 }
 
 commands! { app;
-    vkGetInstanceProcAddr: PFN_vkGetInstanceProcAddr(instance: vk::Instance, name: *const c_char) -> vk::PFN_vkVoidFunction
-        = get_instance_proc_addr(app, instance, name);
     vkDestroyInstance: PFN_vkDestroyInstance(instance: vk::Instance, allocator: *const vk::AllocationCallbacks<'_>)
         = drop(app.take::<Instance>(instance));
     vkEnumeratePhysicalDevices: PFN_vkEnumeratePhysicalDevices(
@@ -45,17 +43,6 @@ commands! { app;
     vkEnumeratePhysicalDeviceGroups: PFN_vkEnumeratePhysicalDeviceGroups(instance: vk::Instance, count: *mut u32,
         groups: *mut vk::PhysicalDeviceGroupProperties<'_>) -> vk::Result
         = enumerate_groups(app, instance, count, groups);
-}
-
-/// The answer of vkGetInstanceProcAddr: without an instance there are the global commands only.
-pub(crate) fn get_instance_proc_addr(
-    app: App<'_>,
-    instance: vk::Instance,
-    name: *const c_char,
-) -> vk::PFN_vkVoidFunction {
-    let (class, address) = find_command(app.name(name)?)?;
-    let asks_for_itself = || app.name(name) == Some(c"vkGetInstanceProcAddr");
-    (instance != vk::Instance::null() || class == Class::Global || asks_for_itself()).then_some(address)
 }
 
 /// Copies a name and a version.

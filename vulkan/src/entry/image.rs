@@ -4,7 +4,8 @@ use ash::vk;
 use campanile_compiler::record::Texel;
 
 use super::command::record;
-use super::{commands, memory};
+use super::declaration::commands;
+use super::memory;
 use crate::command::{BufferRegion, ImageRegion, Recording};
 use crate::device::Device;
 use crate::failure::Answer;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ash::vk;
 
-use super::commands;
+use super::declaration::commands;
 use crate::app::App;
 use crate::device::Device;
 use crate::failure::Answer;

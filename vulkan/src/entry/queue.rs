@@ -2,8 +2,8 @@
 
 use ash::vk;
 
-use super::commands;
 use super::debug::point;
+use super::declaration::commands;
 use crate::app::App;
 use crate::command::CommandBuffer;
 use crate::device::Queue;

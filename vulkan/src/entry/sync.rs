@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use ash::vk;
 
-use super::commands;
+use super::declaration::commands;
 use crate::app::App;
 use crate::device::Device;
 use crate::failure::Answer;

@@ -76,7 +76,7 @@ pub(crate) fn layers(root: &Path) -> Result<(), String> {
         wrong.extend(imports.roots.iter().map(ToString::to_string));
     }
     for Folder { path, layers } in table.folders {
-        let Some((_, module)) = path.split_once("/src/") else {
+        let Some(module) = below_sources(&path) else {
             wrong.push(format!("{path}: a folder with layers is one below the sources of a crate"));
             continue;
         };
@@ -100,6 +100,11 @@ pub(crate) fn layers(root: &Path) -> Result<(), String> {
     }
     wrong.sort();
     Err(format!("{}\n{} rules broken; xtask/layers.toml has them", wrong.join("\n"), wrong.len()))
+}
+
+/// The path of a folder below the sources of its crate, which for the crate at the root of the repository are `src`; none of a folder elsewhere.
+fn below_sources(folder: &str) -> Option<&str> {
+    folder.strip_prefix("src/").or_else(|| folder.split_once("/src/").map(|(_, module)| module))
 }
 
 /// The part of `Cargo.toml` that names the crates.
@@ -226,6 +231,15 @@ mod tests {
         assert_eq!(check(layers, &[("left", "right")]), ["a.rs:1: left imports right, which is a stranger to it"]);
         let of_root = check(layers, &[("left", "Item")]);
         assert_eq!(of_root, ["a.rs:1: left imports Item, which is an item of the root of x and no module"]);
+    }
+
+    #[test]
+    fn a_folder_with_layers_is_below_the_sources_of_a_crate() {
+        assert_eq!(below_sources("src/bench"), Some("bench"));
+        assert_eq!(below_sources("dxgkrnl/src/vidsch/fences"), Some("vidsch/fences"));
+        for elsewhere in ["src", "tests/machine", "dxgkrnl/src"] {
+            assert_eq!(below_sources(elsewhere), None, "{elsewhere}");
+        }
     }
 
     #[test]
