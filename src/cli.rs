@@ -319,13 +319,22 @@ struct HlkArguments {
 
 /// The words of a command line of `hlk` without the options that select cases and reports, for the command that runs one case again.
 fn how_cases_run(words: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut words = words
-        .into_iter()
-        .filter(|word| !["--list", "--json", "--json-lines", "--matrix", "--profiles"].contains(&word.as_str()));
+    let flags = ["--list", "--json", "--json-lines", "--matrix", "--profiles"];
+    without(words, &flags, &["--filter", "--junit", "--repeat", "--jobs", "--shard"])
+}
+
+/// The words of a command line of `bench` that are about the machine, for the one that another process serves beside it.
+fn what_is_measured(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    without(words, &["bench", "--json", "--quick"], &["--filter", "--machine", "--compare"])
+}
+
+/// The words of a command line without some of them, and without options and their values.
+fn without(words: impl IntoIterator<Item = String>, flags: &[&str], options: &[&str]) -> Vec<String> {
+    let mut words = words.into_iter().filter(|word| !flags.contains(&word.as_str()));
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
         let option = word.split('=').next().unwrap_or_default();
-        if !["--filter", "--junit", "--repeat", "--jobs", "--shard"].contains(&option) {
+        if !options.contains(&option) {
             kept.push(word);
         } else if option == word {
             // Its value is a word of its own.
@@ -485,6 +494,7 @@ pub fn main() -> ExitCode {
             filter: arguments.filter,
             machine_at: arguments.machine_at,
             compare: arguments.compare,
+            machine_words: what_is_measured(std::env::args().skip(1)),
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Hlk(arguments) => hlk_command(arguments),
@@ -567,6 +577,14 @@ mod tests {
                 .split(' ');
         let kept = how_cases_run(words.map(str::to_owned));
         assert_eq!(kept.join(" "), "--driver pe --bus=vfio-user --timeout 5");
+    }
+
+    #[test]
+    fn the_machine_that_is_measured_beside_another_one_has_the_options_of_that() {
+        let words =
+            "--driver pe bench --quick --device-variant notify-doorbells --filter P1M --json --without=native-fence";
+        let kept = what_is_measured(words.split(' ').map(str::to_owned));
+        assert_eq!(kept.join(" "), "--driver pe --device-variant notify-doorbells --without=native-fence");
     }
 
     #[test]

@@ -11,10 +11,14 @@ static FAILED: AtomicBool = AtomicBool::new(false);
 /// Writes text and a line end to standard output. A reader that went away is not an error: it has seen what it wanted. Any other failure, for example a
 /// full device, is reported once, and [`exit_code`] tells the caller of the program.
 pub(crate) fn print(text: &str) {
+    is_printed(text);
+}
+
+/// As [`print`]. False if it was not written, and nothing that follows can be: the reader went away, or there is no space.
+pub(crate) fn is_printed(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
-    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
-        not_written(&error);
-    }
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    written.inspect_err(not_written).is_ok()
 }
 
 fn not_written(error: &Error) {

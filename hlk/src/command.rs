@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use campanile_conformance::kmt::Kmt;
@@ -25,8 +25,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  everything done
   1  a conformance case failed
-  2  the command line is wrong, a result cannot be written, or no machine is at the socket that was named
-  3  this system is no Windows
+  2  the command line is wrong, a result cannot be written, or no machine with an adapter is at the socket that was named
+  3  this system is no Windows, or the machine has gone meanwhile
   4  there is no adapter of this driver";
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
@@ -195,10 +195,29 @@ fn run_one(name: &str, selection: &Selection, found: &Found) -> u8 {
 /// Asks a machine what it has counted since it was asked last.
 pub type Counting<'c> = &'c (dyn Fn() -> Result<Counts, String> + Sync);
 
+/// A machine that another process serves.
+#[derive(Clone, Copy)]
+struct Served<'s> {
+    path: &'s Path,
+    counting: Counting<'s>,
+    is_there: &'s (dyn Fn(&Path) -> bool + Sync),
+}
+
+/// Cases that take most of the GPU's memory: nothing runs beside them, for it would be refused memory, or they would.
+const GREEDY: [&str; 3] = [
+    "AnyDriver.EvictedMemoryComesBack",
+    "AnyDriver.MemoryThatRunsOutIsRefusedAndNothingElse",
+    "AnyDriver.ProcessesEndWithEverythingOpen",
+];
+
+fn is_greedy(name: &str) -> bool {
+    GREEDY.iter().any(|greedy| name.ends_with(greedy))
+}
+
 /// Runs the cases as programs of the machine that is served at a socket and asked by `counting` after each, or the one of a name in this process; returns the
 /// exit code.
 #[cfg(unix)]
-pub fn on_machine(machine: &std::path::Path, selection: &Selection, case: Option<&str>, counting: Counting<'_>) -> u8 {
+pub fn on_machine(machine: &Path, selection: &Selection, case: Option<&str>, counting: Counting<'_>) -> u8 {
     let found = match system::find_at(machine) {
         Ok(found) => found,
         Err(missing) => return told(&missing),
@@ -213,8 +232,13 @@ pub fn on_machine(machine: &std::path::Path, selection: &Selection, case: Option
         return EXIT_INPUT;
     }
     let command = ["hlk".into(), "--machine".into(), machine.into()];
+    use std::os::unix::net::UnixStream;
+    // The machine's socket is of another type: where it listens the host says that, and connects nobody.
+    let is_gone = |error: &std::io::Error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
+    let is_there = |path: &Path| !UnixStream::connect(path).is_err_and(|error| is_gone(&error));
+    let served = Served { path: machine, counting, is_there: &is_there };
     let code = again(selection, &command)
-        .map_or_else(|code| code, |again| run_all(selection, &selected, &found, (&again, Some(counting))));
+        .map_or_else(|code| code, |again| run_all(selection, &selected, &found, (&again, Some(served))));
     exit_code(code)
 }
 
@@ -278,8 +302,12 @@ fn tell(found: &Found, lines: Result<Vec<String>, String>) -> u8 {
 struct Run<'r> {
     selection: &'r Selection,
     again: &'r Again,
-    /// Asks the machine what it has counted, after each case or, if several run at a time, after all of them; `None` where nobody counts.
-    counting: Option<Counting<'r>>,
+    /// The machine, which is asked what it has counted after each case or, if several run at a time, after all of them; `None` where nobody counts.
+    served: Option<Served<'r>>,
+    /// True once the machine is not there any more, with which no further case runs.
+    is_gone: AtomicBool,
+    /// Held alone by a case that takes most of the memory.
+    memory: RwLock<()>,
     /// Outcomes that there will be: the cases, each as often as it is repeated.
     outcomes: u64,
     next: AtomicU64,
@@ -295,7 +323,9 @@ impl Run<'_> {
     /// Runs cases that no other thread runs, until there are none.
     fn work(&self, cases: &[Listed]) {
         let next = || Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < self.outcomes);
-        while let Some(number) = next() {
+        while !self.is_gone.load(Ordering::Relaxed)
+            && let Some(number) = next()
+        {
             let Some(case) = cases.get((number % cases.len().max(1) as u64) as usize) else { return };
             let about = case.about();
             if std::io::stderr().is_terminal() {
@@ -313,16 +343,33 @@ impl Run<'_> {
     fn outcome(&self, case: &Listed, about: &About) -> CaseReport {
         match case {
             Listed::Thunks(..) => {
-                let mut outcome = apart::run(about, self.again, Duration::from_secs(self.selection.timeout));
-                if let Some(counting) = self.counting.filter(|_| !self.is_beside_others()) {
-                    outcome = advised(outcome.counted(counting()));
+                let mut outcome = self.run_beside_others(about);
+                if let Some(served) = self.served.filter(|_| !self.is_beside_others()) {
+                    outcome = advised(outcome.counted((served.counting)()));
                 }
                 if outcome.status == Status::Failed {
-                    outcome.replay = Some(format!("hlk --filter {} --seed {}", about.name, self.selection.seed));
+                    let machine = |served: &Served<'_>| format!("campanile hlk --machine {}", served.path.display());
+                    let command = self.served.as_ref().map_or_else(|| "hlk".to_owned(), machine);
+                    outcome.replay = Some(format!("{command} --filter {} --seed {}", about.name, self.selection.seed));
+                    if self.served.is_some_and(|served| !(served.is_there)(served.path)) {
+                        self.is_gone.store(true, Ordering::Relaxed);
+                    }
                 }
                 outcome
             }
             Listed::Inside(case) => CaseReport::new(about, Status::Skipped, Duration::ZERO, Some(case.why())),
+        }
+    }
+
+    /// Runs a case in a process of its own, alone if it is greedy.
+    fn run_beside_others(&self, about: &About) -> CaseReport {
+        let run = || apart::run(about, self.again, Duration::from_secs(self.selection.timeout));
+        if is_greedy(about.name) {
+            let _alone = self.memory.write().unwrap_or_else(PoisonError::into_inner);
+            run()
+        } else {
+            let _beside = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+            run()
         }
     }
 
@@ -339,8 +386,9 @@ impl Run<'_> {
 
     /// What the machine made good while several cases ran at a time is of all of them, and fails the run.
     fn add_counts(&self) {
-        let Some(counting) = self.counting.filter(|_| self.is_beside_others()) else { return };
-        let together = advised(CaseReport::of_all(counting()));
+        let is_there = !self.is_gone.load(Ordering::Relaxed);
+        let Some(served) = self.served.filter(|_| is_there && self.is_beside_others()) else { return };
+        let together = advised(CaseReport::of_all((served.counting)()));
         if together.status == Status::Failed {
             self.add(together);
         }
@@ -351,13 +399,15 @@ fn run_all(
     selection: &Selection,
     selected: &[Listed],
     found: &Found,
-    (again, counting): (&Again, Option<Counting<'_>>),
+    (again, served): (&Again, Option<Served<'_>>),
 ) -> u8 {
     let run_info = RunInfo { filter: selection.filter.clone(), rounds: selection.repeat, ..RunInfo::default() };
     let run = Run {
         selection,
         again,
-        counting,
+        served,
+        is_gone: AtomicBool::new(false),
+        memory: RwLock::default(),
         outcomes: u64::from(selection.repeat) * selected.len() as u64,
         next: AtomicU64::new(0),
         done: Mutex::new(Report::new(Driver { driver: found.to_string() }, run_info)),
@@ -369,6 +419,7 @@ fn run_all(
         work();
     });
     run.add_counts();
+    let is_gone = run.is_gone.load(Ordering::Relaxed);
     let done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
     print(&if selection.json { done.to_json() } else { done.summary() });
     if let Some(path) = &selection.junit
@@ -377,7 +428,19 @@ fn run_all(
         let _ = writeln!(std::io::stderr(), "hlk: {error}");
         return EXIT_INPUT;
     }
-    if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }
+    match served.filter(|_| is_gone) {
+        Some(Served { path, .. }) => {
+            let left = run.outcomes.saturating_sub(done.total as u64);
+            let _ = writeln!(
+                std::io::stderr(),
+                "hlk: the machine at {} has gone; {left} cases were not run",
+                path.display()
+            );
+            EXIT_SYSTEM
+        }
+        None if done.failed == 0 => EXIT_OK,
+        None => EXIT_FAILED,
+    }
 }
 
 /// Prints a line; a reader that has gone is no error of ours.
@@ -433,6 +496,14 @@ mod tests {
         assert!(campanile_conformance::registry::cases().filter_map(thunks).count() > 150);
         for case in INSIDE {
             assert!(case.why().starts_with("only on the simulated machine: "), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn those_that_run_alone_are_cases() {
+        for greedy in GREEDY {
+            let named = all().filter(|case| case.about().name.ends_with(greedy) && is_greedy(case.about().name));
+            assert_eq!(named.count(), 1, "{greedy}");
         }
     }
 

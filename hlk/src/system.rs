@@ -97,15 +97,19 @@ mod os {
 
     /// Takes the thunks of the machine that CAMPANILE_MACHINE names.
     pub(crate) fn find() -> Result<Found, Missing> {
-        let path = std::env::var_os(remote::client::VARIABLE).ok_or(Missing::Windows)?;
-        find_at(Path::new(&path))
+        find_at(&remote::client::named().ok_or(Missing::Windows)?)
     }
 
     /// Takes the thunks of the machine that is served at a socket for the cases, and finds the first adapter of this driver.
     pub(crate) fn find_at(machine: &Path) -> Result<Found, Missing> {
         remote::client::connect(machine, "hlk").map_err(|error| Missing::Machine(error.to_string()))?;
         campanile_conformance::provide(remote::sending::thunks(), remote::sending::further_thunks());
-        first(Vec::new())
+        first(Vec::new()).map_err(|_| {
+            let machine = machine.display();
+            Missing::Machine(format!(
+                "the machine at {machine} has no adapter of this driver; `campanile ctl plug-in --machine {machine}` plugs one in where it was pulled out"
+            ))
+        })
     }
 }
 

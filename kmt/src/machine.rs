@@ -22,7 +22,6 @@
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::{env, fmt};
@@ -185,10 +184,10 @@ pub(crate) fn is_elsewhere() -> bool {
 }
 
 fn find() -> Result<Place, Refusal> {
-    match env::var_os(remote::client::VARIABLE) {
+    match remote::client::named() {
         None => boot().map(Place::Here),
         Some(path) => {
-            let connected = remote::client::connect(Path::new(&path), &program_name());
+            let connected = remote::client::connect(&path, &program_name());
             connected.map_err(|error| refuse(STATUS_NO_SUCH_DEVICE, &error))?;
             Ok(Place::Elsewhere)
         }

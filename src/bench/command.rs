@@ -1,13 +1,12 @@
 //! The command: which rows are measured, each on a system of its own, and what is printed of them.
 
-use std::path::PathBuf;
-
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
-use testbed::setup::{Drivers, MachineOptions, System};
+use testbed::setup::{Drivers, System};
 
 use super::compare::{Comparison, Earlier};
 use super::error::BenchError;
 use super::figures::{Figures, Round};
+use super::options::Options;
 use super::report::Report;
 use super::row::{Effort, Measurement, Place, Row};
 use super::row_report::RowReport;
@@ -15,23 +14,6 @@ use super::rows::{none_matches, select};
 use super::served::Served;
 use super::{served_rows, vulkan_rows};
 use crate::print::print;
-
-/// Options of `campanile bench`.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Print JSON instead of a table.
-    pub json: bool,
-    /// Few rounds and samples.
-    pub quick: bool,
-    /// Take only rows whose id or description contains this.
-    pub filter: Option<String>,
-    /// The GPU to build.
-    pub machine: MachineOptions,
-    /// Socket of a machine in another process: only the rows about such a machine are measured.
-    pub machine_at: Option<PathBuf>,
-    /// An earlier report, beside which this one is put.
-    pub compare: Option<PathBuf>,
-}
 
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
@@ -78,7 +60,7 @@ pub fn command(options: &Options) -> u8 {
 pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, BenchError> {
     let effort = Effort::of(options.quick);
     let mut reports = Vec::with_capacity(rows.len());
-    let served = Served::new(options.machine_at.clone());
+    let served = Served::new(options);
     for row in rows {
         let system = System::boot(&options.machine.system())?;
         let process = dxgkrnl::Process::new(system.machine(), "campanile bench");

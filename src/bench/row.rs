@@ -12,7 +12,7 @@ use crate::clock::Latencies;
 /// The machines that rows are measured on: one inside this process, which every row may use, and one in another process.
 pub struct Place<'a> {
     pub(super) system: &'a System,
-    pub(super) served: &'a Served,
+    pub(super) served: &'a Served<'a>,
 }
 
 impl Deref for Place<'_> {

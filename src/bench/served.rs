@@ -2,25 +2,48 @@
 
 use std::cell::OnceCell;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use campanile_conformance::simulated::describe;
+
 use super::error::BenchError;
-use testbed::setup::{DRIVER_VARIABLE, DriverChoice};
+use super::options::Options;
+use crate::control;
 
 /// Longest time until a machine that was started has its socket.
 const START: Duration = Duration::from_secs(20);
 
 /// The machine of another process: one that a user named, or else one that is started when a row first asks for it.
-pub(super) struct Served {
-    named: Option<PathBuf>,
+pub(super) struct Served<'o> {
+    options: &'o Options,
     /// Set once this process is a program of it: the machine that was started for that, unless one was named.
     connected: OnceCell<Option<Machine>>,
 }
 
 /// A machine that was started for the rows.
 struct Machine(Child);
+
+impl Machine {
+    fn await_socket(&mut self, socket: &Path) -> Result<(), BenchError> {
+        let began = Instant::now();
+        while !socket.exists() {
+            // What it ended by is said already.
+            if let Ok(Some(status)) = self.0.try_wait() {
+                return Err(BenchError::Machine(format!(
+                    "the machine that was started for the comparison ended: {status}"
+                )));
+            }
+            if began.elapsed() > START {
+                let text = "the machine that was started for the comparison has no socket";
+                return Err(BenchError::Host(io::Error::new(io::ErrorKind::TimedOut, text)));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
 
 impl Drop for Machine {
     fn drop(&mut self) {
@@ -30,9 +53,9 @@ impl Drop for Machine {
     }
 }
 
-impl Served {
-    pub(super) fn new(named: Option<PathBuf>) -> Self {
-        Self { named, connected: OnceCell::new() }
+impl<'o> Served<'o> {
+    pub(super) fn new(options: &'o Options) -> Self {
+        Self { options, connected: OnceCell::new() }
     }
 
     /// Makes this process a program of the machine. Once is enough.
@@ -40,9 +63,10 @@ impl Served {
         if self.connected.get().is_some() {
             return Ok(());
         }
-        let machine = match &self.named {
-            None => Some(Self::start()?),
+        let machine = match &self.options.machine_at {
+            None => Some(self.start()?),
             Some(named) => {
+                self.check_likeness(named)?;
                 let connected = remote::client::connect(named, "campanile bench");
                 connected.map_err(|error| BenchError::NoMachine(error.to_string()))?;
                 None
@@ -52,27 +76,36 @@ impl Served {
         Ok(())
     }
 
-    fn start() -> Result<Machine, BenchError> {
+    /// Checks that the machine at a socket is as the one in this process, beside which it is measured.
+    fn check_likeness(&self, named: &Path) -> Result<(), BenchError> {
+        let there = control::counts(named).map_err(BenchError::NoMachine)?.machine;
+        let here = describe(&self.options.machine.system(), &self.options.machine);
+        for what in ["driver", "special_pool", "variant", "bus", "scheduling", "without", "fence_storage"] {
+            let (there, here) = (there.get(what), here.get(what));
+            if there != here {
+                let text = |value: Option<&serde_json::Value>| {
+                    value.map_or_else(|| "not told".to_owned(), ToString::to_string)
+                };
+                return Err(BenchError::NoMachine(format!(
+                    "the machine at {} is measured beside one in this process, which has to be like it: its {what} is {}, and here it is {}; give `bench` the options of that `campanile machine`",
+                    named.display(),
+                    text(there),
+                    text(here)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a machine with the options of this one.
+    fn start(&self) -> Result<Machine, BenchError> {
         let socket = std::env::temp_dir().join(format!("campanile-bench-{}.sock", std::process::id()));
         let program = std::env::current_exe().map_err(BenchError::Host)?;
         let mut command = Command::new(program);
-        command.args(["machine", "--quiet", "--socket"]).arg(&socket).stdin(Stdio::null());
-        command.env(DRIVER_VARIABLE, DriverChoice::selected().to_string());
-        let machine = Machine(command.spawn().map_err(BenchError::Host)?);
-        await_socket(&socket)?;
+        command.args(["machine", "--quiet", "--socket"]).arg(&socket).args(&self.options.machine_words);
+        let mut machine = Machine(command.stdin(Stdio::null()).spawn().map_err(BenchError::Host)?);
+        machine.await_socket(&socket)?;
         remote::client::connect(&socket, "campanile bench").map_err(|error| BenchError::Machine(error.to_string()))?;
         Ok(machine)
     }
-}
-
-fn await_socket(socket: &Path) -> Result<(), BenchError> {
-    let began = Instant::now();
-    while !socket.exists() {
-        if began.elapsed() > START {
-            let text = "the machine that was started for the comparison has no socket";
-            return Err(BenchError::Host(io::Error::new(io::ErrorKind::TimedOut, text)));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }

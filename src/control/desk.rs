@@ -96,6 +96,10 @@ impl Desk {
         let fault: FaultOption = text.parse()?;
         let id = {
             let system = self.system();
+            // A GPU that is pulled out takes its faults along.
+            if system.machine().overview(system.luid()).is_none() {
+                return Err(GONE.to_owned());
+            }
             let gpu = system.faulty_gpu().map_err(|error| error.to_string())?;
             fault.arm(gpu.faults(), seed)
         };

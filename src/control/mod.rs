@@ -14,7 +14,6 @@ pub use question::{
 };
 
 use campanile_conformance::report::Counts;
-use std::env;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -46,8 +45,7 @@ pub fn path_of(machine: &Path) -> PathBuf {
 /// # Errors
 /// A text for people, if neither names one.
 pub fn machine_path(named: Option<PathBuf>) -> Result<PathBuf, String> {
-    let path = named.or_else(|| env::var_os(remote::client::VARIABLE).map(PathBuf::from));
-    path.ok_or_else(|| {
+    named.or_else(remote::client::named).ok_or_else(|| {
         "no machine is named: name the socket of one that `campanile machine --socket PATH` serves, with --machine PATH or CAMPANILE_MACHINE".to_owned()
     })
 }
@@ -82,6 +80,11 @@ impl fmt::Display for ControlError {
                 write!(f, "{}: the machine does not answer; it may be stopped, see `ps`", path.display())
             }
             Self::Lost(path, error) => write!(f, "{}: the machine has gone meanwhile: {error}", path.display()),
+            Self::Connection(path, error) if error.kind() == io::ErrorKind::PermissionDenied => write!(
+                f,
+                "{}: {error}; start a machine of your own with `campanile machine --socket PATH`",
+                path_of(path).display()
+            ),
             Self::Connection(path, error) => write!(
                 f,
                 "{}: {error}; start a machine there with `campanile machine --socket {}`",

@@ -13,7 +13,7 @@ use testbed::programs::Pids;
 pub enum PowerState {
     /// The adapter is brought to D0.
     D0,
-    /// The adapter goes to D3, with every engine in F1 first; the next work wakes it.
+    /// The adapter goes to D3; the next work wakes it.
     D3,
     /// The machine sleeps and wakes again: adapters go to D3, and keep the memory that they said they would.
     Standby,
@@ -78,7 +78,7 @@ pub struct Engine {
     pub running_ns: u64,
     /// Packets that it was given; work of user-mode submission is none.
     pub packets: u32,
-    /// F-state of its power component, 0 while it works; null if it has none.
+    /// F-state of its power component, 0 while it works; null if it has none, and in D3.
     pub fstate: Option<u32>,
 }
 
@@ -238,7 +238,7 @@ impl LookAt {
             physical_adapter: engine.physical_adapter,
             running_ns: nanoseconds(&engine.running),
             packets: engine.packets,
-            fstate: engine.fstate,
+            fstate: engine.fstate.filter(|_| !told.is_powered_down),
         };
         let segment = |segment: &dxgkrnl::SegmentOverview| Segment {
             segment: segment.segment,

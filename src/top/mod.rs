@@ -10,7 +10,7 @@ use std::time::Duration;
 use testbed::exit::EXIT_OK;
 
 use crate::control::{self, Answer, Connection, ControlError, Look, Question};
-use crate::print::print;
+use crate::print::is_printed;
 use rates::Shown;
 
 /// Options of `campanile top`.
@@ -80,13 +80,13 @@ pub fn command(options: &Options) -> u8 {
     }
 }
 
-/// Prints a look after the other.
+/// Prints a look after the other, as long as somebody takes them.
 fn lines(source: &mut Source, options: &Options, text: impl Fn(&Shown) -> String) -> Result<(), ControlError> {
     let mut number = 0;
     loop {
-        print(&text(&source.next()?));
+        let goes_on = is_printed(&text(&source.next()?));
         number += 1;
-        if options.count.is_some_and(|count| number >= count) {
+        if !goes_on || options.count.is_some_and(|count| number >= count) {
             return Ok(());
         }
         std::thread::sleep(options.interval);

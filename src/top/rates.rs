@@ -9,19 +9,29 @@ use crate::table::render;
 /// An engine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct EngineRow {
-    /// The node, with the physical adapter in front of it where there are several.
-    pub(super) node: String,
+    /// The node among those of its physical adapter.
+    pub(super) node: u32,
+    /// The physical adapter, 0 unless it is linked with others.
+    pub(super) physical_adapter: u32,
+    /// Both as people read them.
+    #[serde(skip)]
+    pub(super) place: String,
     /// Part of the time in which it ran work, 0 to 1; null in the first look.
     pub(super) busy: Option<f64>,
-    /// F-state, 0 while it works; null if it has no power component.
+    /// F-state, 0 while it works; null if it has no power component, and in D3.
     pub(super) fstate: Option<u32>,
 }
 
 /// A memory segment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct SegmentRow {
-    /// The segment, with the physical adapter in front of it where there are several.
-    pub(super) segment: String,
+    /// 1-based identifier among the segments of its physical adapter.
+    pub(super) segment: u32,
+    /// The physical adapter, 0 unless it is linked with others.
+    pub(super) physical_adapter: u32,
+    /// Both as people read them.
+    #[serde(skip)]
+    pub(super) place: String,
     /// Memory of the system that the GPU reaches.
     pub(super) aperture: bool,
     /// Bytes.
@@ -33,13 +43,15 @@ pub(super) struct SegmentRow {
 impl SegmentRow {
     fn cells(&self) -> Vec<String> {
         let kind = segment_kind(self.aperture).to_owned();
-        vec![self.segment.clone(), kind, bytes(self.bytes), bytes(self.resident_bytes)]
+        vec![self.place.clone(), kind, bytes(self.bytes), bytes(self.resident_bytes)]
     }
 }
 
 /// A process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ProcessRow {
+    /// Number on the machine, by which fences name who waits for them.
+    pub(super) id: u64,
     /// Number on the host; null for a process of the machine's own.
     pub(super) pid: Option<i32>,
     /// Name of the program.
@@ -76,7 +88,7 @@ pub(super) struct AdapterShown {
     pub(super) engine_resets: u64,
     /// Recoveries of the whole adapter.
     pub(super) adapter_resets: u64,
-    /// Engines, segments, and processes with the busiest first.
+    /// Engines, segments, and processes with the busiest first, and among those that are as busy the one with the most memory.
     pub(super) engines: Vec<EngineRow>,
     pub(super) segments: Vec<SegmentRow>,
     pub(super) processes: Vec<ProcessRow>,
@@ -115,14 +127,18 @@ impl AdapterShown {
     fn new(before: Option<(&LookAt, u64)>, now: &LookAt) -> Self {
         let linked = now.engines.iter().any(|engine| engine.physical_adapter != 0);
         let engines = now.engines.iter().enumerate().map(|(index, engine)| EngineRow {
-            node: place(engine.node, engine.physical_adapter, linked),
+            node: engine.node,
+            physical_adapter: engine.physical_adapter,
+            place: place(engine.node, engine.physical_adapter, linked),
             busy: before.and_then(|(look, elapsed)| {
                 Some(part(engine.running_ns, look.engines.get(index)?.running_ns, elapsed).min(1.0))
             }),
             fstate: engine.fstate,
         });
         let segments = now.segments.iter().map(|segment| SegmentRow {
-            segment: place(segment.segment, segment.physical_adapter, linked),
+            segment: segment.segment,
+            physical_adapter: segment.physical_adapter,
+            place: place(segment.segment, segment.physical_adapter, linked),
             aperture: segment.aperture,
             bytes: segment.bytes,
             resident_bytes: segment.resident_bytes,
@@ -137,6 +153,7 @@ impl AdapterShown {
                     Some(part(running(&process.running_ns), running(&same.running_ns), elapsed))
                 });
                 ProcessRow {
+                    id: process.id,
                     pid: process.pid,
                     name: process.name.clone(),
                     busy,
@@ -147,7 +164,12 @@ impl AdapterShown {
                 }
             })
             .collect();
-        processes.sort_by(|one, other| other.busy.unwrap_or(0.0).total_cmp(&one.busy.unwrap_or(0.0)));
+        let memory =
+            |process: &ProcessRow| process.memory_bytes.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
+        processes.sort_by(|one, other| {
+            let busier = other.busy.unwrap_or(0.0).total_cmp(&one.busy.unwrap_or(0.0));
+            busier.then_with(|| memory(other).cmp(&memory(one)))
+        });
         Self {
             luid: now.luid,
             powered_down: now.powered_down,
@@ -166,14 +188,13 @@ impl AdapterShown {
     /// One line about the whole adapter.
     pub(super) fn headline(&self) -> String {
         let rate = self.interrupts_per_second.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
-        format!(
-            "adapter {:#x} in {}: {rate} interrupts/s, {} waits for fences, {} engine resets, {} adapter resets",
-            self.luid,
-            if self.powered_down { "D3" } else { "D0" },
-            self.fence_waits,
-            self.engine_resets,
-            self.adapter_resets,
-        )
+        let state = if self.powered_down { "D3" } else { "D0" };
+        format!("adapter {:#x} in {state}: {rate} interrupts/s, {} waits for fences", self.luid, self.fence_waits)
+    }
+
+    /// One line about its recoveries.
+    pub(super) fn resets(&self) -> String {
+        format!("{} engine resets, {} adapter resets", self.engine_resets, self.adapter_resets)
     }
 }
 
@@ -207,11 +228,11 @@ pub(super) fn text(shown: &Shown) -> String {
     for adapter in &shown.adapters {
         let engine = |engine: &EngineRow| {
             let fstate = engine.fstate.map_or_else(|| "-".to_owned(), |state| format!("F{state}"));
-            vec![engine.node.clone(), percent(engine.busy), fstate]
+            vec![engine.place.clone(), percent(engine.busy), fstate]
         };
         let engines: Vec<_> = adapter.engines.iter().map(engine).collect();
         let processes: Vec<_> = adapter.processes.iter().map(cells).collect();
-        parts.push(adapter.headline());
+        parts.push(format!("{}, {}", adapter.headline(), adapter.resets()));
         let segments: Vec<_> = adapter.segments.iter().map(SegmentRow::cells).collect();
         parts.push(render(&["node", "busy", "state"], &engines));
         parts.push(render(&SEGMENT_TITLES, &segments));

@@ -163,16 +163,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Shown) {
 }
 
 fn draw_adapter(frame: &mut Frame<'_>, area: Rect, adapter: &AdapterShown) {
-    let block = Block::bordered().title(adapter.headline());
-    let inside = block.inner(area);
-    frame.render_widget(block, area);
+    let inside = Block::bordered().inner(area);
     let gauges = (adapter.engines.len() + adapter.segments.len()) as u16;
     let [upper, lower] = Layout::vertical([Constraint::Length(gauges), Constraint::Fill(1)]).areas(inside);
     let lines = Layout::vertical(vec![Constraint::Length(1); usize::from(gauges)]).split(upper);
     let mut lines = lines.iter();
     for (engine, line) in adapter.engines.iter().zip(&mut lines) {
         let state = engine.fstate.map_or_else(String::new, |state| format!(" F{state}"));
-        let name = format!("node {}{state}", engine.node);
+        let name = format!("node {}{state}", engine.place);
         gauge(frame, *line, &name, (engine.busy.unwrap_or(0.0), percent(engine.busy)), Color::Green);
     }
     for (segment, line) in adapter.segments.iter().zip(&mut lines) {
@@ -181,7 +179,7 @@ fn draw_adapter(frame: &mut Frame<'_>, area: Rect, adapter: &AdapterShown) {
         gauge(
             frame,
             *line,
-            &format!("segment {} {}", segment.segment, segment_kind(segment.aperture)),
+            &format!("segment {} {}", segment.place, segment_kind(segment.aperture)),
             (part, text),
             Color::Blue,
         );
@@ -198,11 +196,21 @@ fn draw_adapter(frame: &mut Frame<'_>, area: Rect, adapter: &AdapterShown) {
     let waited = adapter.waited_rows.len() as u16;
     let of_waits = Constraint::Length(if waited == 0 { 0 } else { waited + 1 });
     let [of_processes, of_waits] = Layout::vertical([Constraint::Fill(1), of_waits]).areas(lower);
+    let below = format!("{}, {}", adapter.resets(), processes(adapter.processes.len(), of_processes.height));
+    frame.render_widget(Block::bordered().title(adapter.headline()).title_bottom(below), area);
     let rows = adapter.processes.iter().map(|process| Row::new(cells(process)));
     frame.render_widget(Table::new(rows, widths).header(header(&TITLES)), of_processes);
     let widths = [Constraint::Fill(2), Constraint::Fill(1), Constraint::Fill(1), Constraint::Length(7)];
     let rows = adapter.waited_rows.iter().map(|cells| Row::new(cells.clone()));
     frame.render_widget(Table::new(rows, widths).header(header(&WAITED_TITLES)), of_waits);
+}
+
+/// How many processes there are, and how many of them lines below their titles have no space for.
+fn processes(count: usize, lines: u16) -> String {
+    match count.saturating_sub(usize::from(lines.saturating_sub(1))) {
+        0 => format!("{count} processes"),
+        hidden => format!("{count} processes, {hidden} not shown (--json has all)"),
+    }
 }
 
 fn header<'a>(titles: &[&'a str]) -> Row<'a> {
@@ -230,9 +238,17 @@ mod tests {
     }
 
     fn shown() -> Shown {
-        let engine = EngineRow { node: "0".into(), busy: Some(0.5), fstate: Some(0) };
-        let segment = SegmentRow { segment: "1".into(), aperture: false, bytes: 1 << 20, resident_bytes: 1 << 19 };
+        let engine = EngineRow { node: 0, physical_adapter: 0, place: "0".into(), busy: Some(0.5), fstate: Some(0) };
+        let segment = SegmentRow {
+            segment: 1,
+            physical_adapter: 0,
+            place: "1".into(),
+            aperture: false,
+            bytes: 1 << 20,
+            resident_bytes: 1 << 19,
+        };
         let process = ProcessRow {
+            id: 9,
             pid: Some(4711),
             name: "two_programs".into(),
             busy: Some(0.25),
@@ -271,6 +287,20 @@ mod tests {
             "awaited",
             "78",
         ] {
+            assert!(screen.contains(text), "{text}\n{screen}");
+        }
+    }
+
+    /// Of a terminal as everybody has it.
+    #[test]
+    fn a_small_screen_says_what_it_has_no_space_for() {
+        let mut shown = shown();
+        let process = shown.adapters[0].processes[0].clone();
+        shown.adapters[0].processes = vec![process; 40];
+        let screen = drawn(&shown, 80, 24);
+        let rows = screen.matches("two_programs").count() - 1;
+        assert!(rows > 10, "{screen}");
+        for text in ["0 engine resets, 0 adapter resets, 40 processes", &format!("{} not shown", 40 - rows)] {
             assert!(screen.contains(text), "{text}\n{screen}");
         }
     }

@@ -68,6 +68,8 @@ impl Collector {
         }
         let calibrate = |node| GpuClock::calibrate(machine, luid, node, recording.clock());
         let clocks = (0..).map_while(calibrate).collect();
+        // What was logged before is not of this recording, nor is what was lost then.
+        Kept::default().fetch(machine, luid);
         let end = Arc::new(AtomicBool::new(false));
         let (watched, ended) = (machine.clone(), Arc::clone(&end));
         let kept = Arc::new(Mutex::new(Kept { found: Found::default(), window: window.map(Window::new) }));
@@ -102,7 +104,7 @@ impl Collector {
             kept.fetch(&self.machine, self.luid);
             kept.clone()
         }
-        .whole(&self.machine);
+        .whole(&self.machine, self.luid);
         let copy = self.recording.beside();
         // Lanes that are followed are those of the recording.
         Assembly::new(&copy, &clocks, HashMap::new(), &found).run();
@@ -115,7 +117,7 @@ impl Collector {
         self.end.store(true, Ordering::Release);
         let ended = self.thread.join();
         let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut found = kept.whole(&self.machine);
+        let mut found = kept.whole(&self.machine, self.luid);
         // A thread that panicked has printed why; the trace says that something is missing.
         found.lost.extend(ended.err().map(|_| (0, 0)));
         let lanes = self.lanes.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +177,7 @@ impl<'a> Assembly<'a> {
         found: &'a Found,
     ) -> Self {
         let system = recording.process(SYSTEM_PROCESS, "System");
-        let naming = Naming::new(recording, recording.clock(), &found.names);
+        let mut naming = Naming::new(recording, recording.clock(), &found.names, &found.programs);
         let mut queues = HashMap::new();
         let (named, unnamed) = found.logs.iter().partition::<Vec<_>, _>(|log| log.handle != 0);
         for log in named.into_iter().chain(unnamed) {
@@ -183,7 +185,7 @@ impl<'a> Assembly<'a> {
                 Some(lane) => *lane,
                 None => {
                     let name = naming.queue(log.process, log.handle).map(str::to_owned);
-                    let name = name.unwrap_or_else(|| format!("queue of process {:#x}", log.process));
+                    let name = name.unwrap_or_else(|| format!("queue of {}", naming.program_name(log.process)));
                     let kind = LaneKind::Queue { node: log.node };
                     let process = naming.program(log.process).unwrap_or(system);
                     recording.lane(Lane { process, kind, name, handle: log.handle }).lane()

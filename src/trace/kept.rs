@@ -22,6 +22,8 @@ pub(super) struct Found {
     pub(super) known: HashSet<u64>,
     /// Names that programs have given their objects, as they are at the end.
     pub(super) names: Vec<DebugName>,
+    /// Numbers on the machine and names of the programs that use the adapter at the end.
+    pub(super) programs: Vec<(u64, String)>,
 }
 
 /// What is fetched by a collector that keeps the last part of it only: the part before, and the one that is under way.
@@ -58,7 +60,7 @@ impl Window {
         lost.extend(later.lost.into_iter().map(|(before, count)| (before + events.len(), count)));
         logs.extend(later.logs);
         events.extend(later.events);
-        Found { logs, events, lost, count: count + later.count, known, names: later.names }
+        Found { logs, events, lost, count: count + later.count, known, names: later.names, programs: later.programs }
     }
 }
 
@@ -75,9 +77,11 @@ impl Kept {
         self.found.add(machine.fence_log(luid).unwrap_or_default(), machine.take_trace(luid).unwrap_or_default());
     }
 
-    /// All of it, with the names that objects have now.
-    pub(super) fn whole(self, machine: &Machine) -> Found {
-        let found = Found { names: machine.debug_names(), ..self.found };
+    /// All of it, with the names that objects and programs have now.
+    pub(super) fn whole(self, machine: &Machine, luid: LUID) -> Found {
+        let processes = machine.overview(luid).map(|told| told.processes).unwrap_or_default();
+        let programs = processes.into_iter().map(|process| (process.id, process.name)).collect();
+        let found = Found { names: machine.debug_names(), programs, ..self.found };
         match self.window {
             Some(window) => window.whole(found),
             None => found,

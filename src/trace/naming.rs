@@ -19,6 +19,8 @@ pub(super) struct Naming<'a> {
     recording: &'a Recording,
     /// Index of each program among the trace's processes.
     programs: HashMap<u64, u32>,
+    /// Names of programs.
+    known: HashMap<u64, &'a str>,
     queues: HashMap<(u64, u32), &'a str>,
     /// Indices of the texts of labels, by process, fence and part.
     labels: HashMap<(u64, u32, u64), u32>,
@@ -29,10 +31,16 @@ pub(super) struct Naming<'a> {
 
 impl<'a> Naming<'a> {
     /// Adds the names of fences to the recording, and of memory as moments.
-    pub(super) fn new(recording: &'a Recording, host: HostClock, names: &'a [DebugName]) -> Self {
+    pub(super) fn new(
+        recording: &'a Recording,
+        host: HostClock,
+        names: &'a [DebugName],
+        programs: &'a [(u64, String)],
+    ) -> Self {
         let mut naming = Self {
             recording,
             programs: HashMap::new(),
+            known: programs.iter().map(|(process, name)| (*process, &**name)).collect(),
             queues: HashMap::new(),
             labels: HashMap::new(),
             fences: HashSet::new(),
@@ -41,10 +49,7 @@ impl<'a> Naming<'a> {
         let mut lanes = HashMap::new();
         for name in names {
             let process = name.process;
-            let program = *naming
-                .programs
-                .entry(process)
-                .or_insert_with(|| recording.process(process as u32, &format!("process {process:#x}")));
+            let program = naming.add_program(process);
             match name.of {
                 DebugNameOf::Queue => drop(naming.queues.insert((process, name.object), &*name.text)),
                 DebugNameOf::Fence if name.part != 0 => {
@@ -63,9 +68,24 @@ impl<'a> Naming<'a> {
         naming
     }
 
-    /// Index of a program among the trace's processes, if it has named anything.
-    pub(super) fn program(&self, process: u64) -> Option<u32> {
-        self.programs.get(&process).copied()
+    /// The name of a program, with its number on the machine.
+    pub(super) fn program_name(&self, process: u64) -> String {
+        match self.known.get(&process) {
+            Some(name) => format!("{name} ({process:#x})"),
+            None => format!("process {process:#x}"),
+        }
+    }
+
+    /// Index of a program among the trace's processes.
+    fn add_program(&mut self, process: u64) -> u32 {
+        let name = self.program_name(process);
+        *self.programs.entry(process).or_insert_with(|| self.recording.process(process as u32, &name))
+    }
+
+    /// Index of a program among the trace's processes, if it has a name or has named anything.
+    pub(super) fn program(&mut self, process: u64) -> Option<u32> {
+        let is_known = self.known.contains_key(&process) || self.programs.contains_key(&process);
+        is_known.then(|| self.add_program(process))
     }
 
     /// The name of a queue.

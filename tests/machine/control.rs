@@ -214,7 +214,7 @@ fn an_adapter_that_is_pulled_out_is_gone_until_another_one_is_plugged_in() {
     assert!(machine.printed(&["ctl", "look"]).starts_with("the machine has no adapter any more\n"));
     assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(3));
     assert!(machine.printed(&["top", "--count", "1"]).starts_with("the machine has no adapter any more\n"));
-    for order in [&["pull-out"][..], &["tree"], &["power", "d3"], &["sleep-engine", "0"]] {
+    for order in [&["pull-out"][..], &["tree"], &["power", "d3"], &["sleep-engine", "0"], &["fault", "hang"]] {
         let refused = machine.tool(&[&["ctl"], order].concat());
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(
@@ -222,6 +222,9 @@ fn an_adapter_that_is_pulled_out_is_gone_until_another_one_is_plugged_in() {
             "{order:?}: {said}"
         );
     }
+    let cases = machine.tool(&["hlk", "--filter", "NativeFence"]);
+    let said = String::from_utf8_lossy(&cases.stderr);
+    assert!(cases.status.code() == Some(2) && said.contains("`campanile ctl plug-in --machine"), "{said}");
     assert_eq!(machine.printed(&["ctl", "plug-in"]), "done\n");
     assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(0));
     assert!(machine.printed(&["ctl", "tree"]).contains("node 0: packets submitted"));

@@ -1,5 +1,6 @@
 //! The main job of programs that a machine serves.
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -52,6 +53,34 @@ fn every_row_about_a_machine_of_another_process_is_measured_on_one_that_is_serve
     let (code, said) = machine.stop();
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(said.matches("campanile bench").count(), 2, "it came and left: {said}");
+}
+
+/// Both are to differ by the process alone.
+#[test]
+fn a_machine_that_is_not_like_the_one_beside_which_it_is_measured_is_refused() {
+    let machine = Machine::serve("bench-other", &["--quiet", "--device-variant", "doorbells=3"]);
+    let bench = |options: &[&str]| machine.tool(&[&["bench", "--quick", "--filter", "P1M"], options].concat());
+    let refused = bench(&[]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("its variant is") && said.contains("give `bench` the options of that"), "{said}");
+    let measured = bench(&["--device-variant", "doorbells=3"]);
+    assert_eq!(measured.status.code(), Some(0), "{}", text(&measured.stderr));
+}
+
+#[test]
+fn a_run_of_cases_ends_with_the_machine_and_says_how_many_were_not_run() {
+    let machine = Machine::serve("cases-end", &["--quiet"]);
+    let mut command = campanile();
+    command.args(["hlk", "--filter", "Fence", "--machine"]).arg(&machine.socket);
+    let mut cases = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start");
+    let mut first = [0];
+    cases.stdout.as_mut().expect("piped").read_exact(&mut first).expect("an outcome");
+    machine.kill();
+    let output = cases.wait_with_output().expect("an end");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("has gone") && said.contains("cases were not run"), "{said}");
 }
 
 /// Before the machine is looked for.

@@ -4,6 +4,7 @@ mod control;
 mod hostile;
 mod jobs;
 mod limits;
+mod looking;
 mod recovery;
 mod served;
 mod submission;

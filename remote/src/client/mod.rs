@@ -31,6 +31,11 @@ use spare::{Sent, Spare};
 /// Environment variable that names the socket of a machine.
 pub const VARIABLE: &str = "CAMPANILE_MACHINE";
 
+/// The socket of the machine that the environment names; `None` if [`VARIABLE`] is not set, or empty.
+pub fn named() -> Option<PathBuf> {
+    std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
 /// The reason why a program is not connected to a machine.
 #[derive(Debug)]
 pub enum ConnectError {
@@ -133,7 +138,9 @@ pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
 fn connect_at(place: &mut Option<Place>, path: &Path, name: &str) -> Result<(), ConnectError> {
     let earlier = place.as_ref().map_or(0, |place| place.connections);
     let connection = connected_by(|| connected(path, name, earlier), thread::sleep)?;
-    *place = Some(Place { path: path.to_path_buf(), name: name.to_owned(), connections: earlier + 1 });
+    // The program may go to another directory before it connects again.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    *place = Some(Place { path, name: name.to_owned(), connections: earlier + 1 });
     *CONNECTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
     Ok(())
 }

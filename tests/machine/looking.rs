@@ -1,0 +1,63 @@
+//! Those who look on at a machine until they do not want to any more.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::served::{Machine, README, campanile};
+
+/// The exit code of a command that has to end by itself.
+fn ends(mut child: std::process::Child) -> Option<i32> {
+    let began = Instant::now();
+    loop {
+        match child.try_wait().expect("a child") {
+            Some(status) => return status.code(),
+            None if began.elapsed() > Duration::from_secs(60) => {
+                child.kill().expect("it runs");
+                child.wait().expect("an end");
+                panic!("it goes on although nobody takes what it prints");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+#[test]
+fn top_ends_with_whoever_takes_its_lines() {
+    let machine = Machine::serve("top-ends", &["--quiet"]);
+    let top = |out: Stdio, json: &[&str]| {
+        let mut command = campanile();
+        command.args(["top", "--interval", "0.02"]).args(json).arg("--machine").arg(&machine.socket);
+        command.stdout(out).stderr(Stdio::null()).spawn().expect("a start")
+    };
+    for json in [&[][..], &["--json"]] {
+        let mut gone = top(Stdio::piped(), json);
+        let mut line = String::new();
+        BufReader::new(gone.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        assert_eq!(ends(gone), Some(0), "a reader that went away has seen what it wanted");
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("a device of the host");
+        assert_eq!(ends(top(full.into(), json)), Some(2), "what it prints cannot be written");
+    }
+}
+
+/// Scripts find who a fence is waited for by, and which engine and segment is meant, by numbers.
+#[test]
+fn lines_of_top_name_processes_engines_and_segments_as_looks_do() {
+    let machine = Machine::serve("top-names", &["--quiet"]);
+    let mut job = machine.job(README.as_ref()).spawn().expect("a start");
+    machine.until("the program works", |machine| machine.look()["adapters"][0]["processes"][0]["id"].is_u64());
+    let look = machine.look();
+    let top: Value = serde_json::from_str(&machine.printed(&["top", "--json", "--count", "1"])).expect("JSON");
+    for (list, name) in [("engines", "node"), ("engines", "physical_adapter"), ("segments", "segment")] {
+        assert!(top["adapters"][0][list][0][name].is_u64(), "{list}, {name}: {top}");
+        assert_eq!(top["adapters"][0][list][0][name], look["adapters"][0][list][0][name], "{list}, {name}");
+    }
+    let ids = |told: &Value| {
+        told["adapters"][0]["processes"].as_array().expect("a list").iter().all(|one| one["id"].is_u64())
+    };
+    assert!(ids(&look) && ids(&top), "{top}");
+    job.wait().expect("an end");
+}
