@@ -392,15 +392,11 @@ extern "win64" fn mm_unmap_locked_pages(address: usize, mdl: *mut c_void) {
     let driver = caller(NAME);
     let (mapped, length) = range(NAME, mdl);
     let misuse = |parameters, reason| stop(Bugcheck::new(Bugcheck::SYSTEM_PTE_MISUSE, parameters, reason));
-    if !is_mapped(&driver, mdl, was) {
+    if !is_mapped(&driver, mdl, own_mapping(was)) {
         let parameters = [NOT_MAPPED, mdl.addr() as u64, address as u64, pages(mapped, length) as u64];
-        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which is not mapped"));
-    }
-    let shares = was & (PARTIAL | PARTIAL_MAPPED) == PARTIAL;
-    if shares && !on_host_stack(|| driver.page_lists().has_user_mapping(mdl.addr())) {
-        let parameters = [NOT_MAPPED, mdl.addr() as u64, address as u64, pages(mapped, length) as u64];
-        let what = "which shares the mapping of the list that it is a part of";
-        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, {what} (MdlFlags {was:#x})"));
+        let shares = "shares the mapping of the list that it is a part of";
+        let what = if was & MAPPED == 0 { "is not mapped" } else { shares };
+        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which {what} (MdlFlags {was:#x})"));
     }
     if mapped != address {
         let parameters = [OTHER_ADDRESS, mdl.addr() as u64, mapped as u64, address as u64];
