@@ -254,7 +254,7 @@ fn a_new_priority_or_class_counts_at_once_for_what_is_queued_and_on_the_hardware
 
 #[test]
 fn a_preemption_has_one_good_answer() {
-    for (number, status) in [(9, STATUS_PENDING), (10, STATUS_TIMEOUT), (11, STATUS_UNSUCCESSFUL)] {
+    for (number, status) in [(12, STATUS_PENDING), (13, STATUS_TIMEOUT), (14, STATUS_UNSUCCESSFUL)] {
         let machine = Machine::start(&MACHINES[number]);
         let app = App::new(&machine);
         machine.engine.answer_preemptions(status);
