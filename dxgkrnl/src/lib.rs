@@ -54,6 +54,7 @@ mod rescue;
 mod rundown;
 mod start_error;
 mod suspension;
+mod table_shape;
 mod tdr;
 mod tdr_report;
 mod thunks;

@@ -4,7 +4,7 @@ use nt::page::PAGE_SIZE;
 use wddm_ddi::km::{DXGK_GPUMMUCAPS, DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PAGETABLEUPDATEMODE};
 
 use crate::caps::Segment;
-use crate::vidmm::table_memory::Shape;
+use crate::table_shape::Shape;
 
 /// The levels of the page tables.
 ///
