@@ -52,6 +52,7 @@ mod registered;
 mod registration;
 mod rescue;
 mod rundown;
+mod scheduler_class;
 mod start_error;
 mod suspension;
 mod table_shape;

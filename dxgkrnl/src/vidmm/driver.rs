@@ -123,7 +123,7 @@ impl Driver {
         args.hSystemContext = context.map_or(std::ptr::null_mut(), |context| context.raw());
         let operation = args.Operation;
         let status = {
-            let _class = self.scheduler.get().map(|scheduler| scheduler.scheduler_class());
+            let _class = self.scheduler.get().map(|scheduler| scheduler.scheduler_class("DxgkDdiBuildPagingBuffer"));
             let kind = TraceKind::PagingOperation { operation: operation.0, bytes: bytes_of(operation, &args.u) };
             let build = || self.miniport.build_paging_buffer(self.context.raw(), args).status();
             self.miniport.events().during(self.context, build, |_| kind)
