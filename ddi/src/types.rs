@@ -198,6 +198,21 @@ pub struct PCI_DEVICE_PRESENCE_PARAMETERS {
     pub ProgIf: u8,
 }
 
+/// `Flags` of [`PCI_DEVICE_PRESENCE_PARAMETERS`]: SubVendorID and SubSystemID count. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+pub const PCI_USE_SUBSYSTEM_IDS: u32 = 0x1;
+/// RevisionID counts. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+pub const PCI_USE_REVISION: u32 = 0x2;
+/// VendorID and DeviceID count. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+pub const PCI_USE_VENDEV_IDS: u32 = 0x4;
+/// BaseClass and SubClass count. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+pub const PCI_USE_CLASS_SUBCLASS: u32 = 0x8;
+/// ProgIf counts. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+pub const PCI_USE_PROGIF: u32 = 0x10;
+/// Functions on the bus of the one that asks are looked at. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+pub const PCI_USE_LOCAL_BUS: u32 = 0x20;
+/// Functions of the device of the one that asks are looked at. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+pub const PCI_USE_LOCAL_DEVICE: u32 = 0x40;
+
 /// Cache attribute of a kernel mapping. [wdm: MEMORY_CACHING_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -326,6 +326,8 @@ fn base_constants_have_the_values_of_the_windows_headers() {
     assert_eq!((nt::PASSIVE_LEVEL, nt::APC_LEVEL, nt::DISPATCH_LEVEL), (0, 1, 2));
     assert_eq!((nt::DPFLTR_VIDEO_ID, nt::DPFLTR_ERROR_LEVEL, nt::DPFLTR_INFO_LEVEL), (27, 0, 3));
     assert_eq!(DISPLAY_ADAPTER_HW_ID, u32::MAX);
+    assert_eq!([PCI_USE_SUBSYSTEM_IDS, PCI_USE_REVISION, PCI_USE_VENDEV_IDS, PCI_USE_CLASS_SUBCLASS], [1, 2, 4, 8]);
+    assert_eq!([PCI_USE_PROGIF, PCI_USE_LOCAL_BUS, PCI_USE_LOCAL_DEVICE], [0x10, 0x20, 0x40]);
     // CTL_CODE(FILE_DEVICE_VIDEO, 0xf, METHOD_NEITHER, FILE_ANY_ACCESS)
     assert_eq!(
         [nt::PLUGPLAY_REGKEY_DEVICE, nt::PLUGPLAY_REGKEY_DRIVER, nt::PLUGPLAY_REGKEY_CURRENT_HWPROFILE],

@@ -6,6 +6,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::refusal::{Failure, refused};
+use crate::table_shape::Shape;
 
 /// Features that both the operating system and the driver agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub(crate) struct AdapterCaps {
     pub(crate) gpummu: DXGK_GPUMMUCAPS,
     /// Page-table levels, leaf first.
     pub(crate) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
+    /// Index bits of the levels, which have passed the rules for page tables.
+    pub(crate) shape: Shape,
     pub(crate) native_fence: Option<DXGK_NATIVE_FENCE_CAPS>,
     pub(crate) user_mode_submission: Option<DXGK_USERMODESUBMISSION_CAPS>,
     pub(crate) features: EnabledFeatures,

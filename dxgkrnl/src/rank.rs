@@ -72,7 +72,7 @@ nt::ranks! {
     SchedulingLogs,
     /// `Node::dispatching`.
     Dispatching,
-    /// `VidSch::class`.
+    /// `SchedulerClass::one`.
     SchedulingClass,
     /// `Interrupts::delivering`.
     DeliveringInterrupts,

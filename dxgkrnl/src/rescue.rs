@@ -52,6 +52,7 @@ pub enum Rescue {
     /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE]
     OvershotFence,
     /// A callback DxgkCb* had an argument that its page rules out, such as NULL for a place that it fills or for a routine that it calls; it answered an error, and did nothing.
+    /// Or it was called above the level of its page, where that made no difference; it did what it was asked for.
     MisusedCallback,
     /// DxgkDdiInterruptRoutine claimed a line-based interrupt again and again without a report, and the function asserted it still; the system has masked it.
     /// [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]

@@ -235,3 +235,48 @@ fn a_packet_that_is_lost_beside_work_of_others_is_found_by_the_time_that_it_had_
 fn wait_for(machine: &Machine, packets: usize) {
     machine.engine.rendered(packets);
 }
+
+/// DDIs of the GPU scheduler's class are called one at a time, so that one which does not return keeps those of a recovery from being called.
+/// [threading-and-synchronization: first level; debugger: 0x116]
+#[test]
+fn a_recovery_that_another_ddi_of_the_scheduler_keeps_waiting_is_0x116_with_the_name_of_that_one() {
+    let two_nodes: fn(&mut DXGK_DRIVERCAPS) = |caps| caps.GpuEngineTopology.NbAsymetricProcessingNodes = 2;
+    let machine = Machine::start_with(&MACHINES[7], two_nodes);
+    let (guilty, other) = (App::new(&machine), App::new(&machine));
+    guilty.submit(guilty.context(), 1 << 16);
+    machine.engine.rendered(1);
+    let delay = TdrSettings::default().delay;
+    [Duration::ZERO, delay].into_iter().for_each(|time| machine.bench.machine.advance(time));
+    let asked = machine.engine.preemptions(1).len();
+    // Another engine is asked for its packet, by the thread of the program that submits what outranks it.
+    let on_second = || other.try_context(|args| args.NodeOrdinal = 1).unwrap();
+    let (low, high) = (on_second(), on_second());
+    other.prioritise(high, 5);
+    other.submit(low, 2 << 16);
+    machine.engine.rendered(2);
+    machine.engine.hold_preemptions(true);
+    let started = Instant::now();
+    let goes_on = || machine.bench.machine.bugcheck().is_none() && started.elapsed() < Duration::from_secs(15);
+    std::thread::scope(|scope| {
+        scope.spawn(|| other.submit(high, 3 << 16));
+        machine.engine.preemptions(asked + 1);
+        // One of them recovers, and time goes on by the other.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while goes_on() {
+                    machine.bench.machine.advance(delay);
+                }
+            });
+        }
+        while goes_on() {
+            std::thread::yield_now();
+        }
+        machine.engine.hold_preemptions(false);
+    });
+    let bugcheck = machine.bugcheck();
+    assert_eq!(bugcheck.code, 0x116, "{bugcheck}");
+    let told = "DxgkDdiPreemptCommand did not return in time: DxgkDdiQueryEngineStatus of a recovery waited for it longer than TdrDdiDelay";
+    assert!(bugcheck.reason.starts_with(told), "{bugcheck}");
+    guilty.process.exit();
+    other.process.exit();
+}

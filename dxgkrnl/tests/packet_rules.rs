@@ -254,7 +254,7 @@ fn a_new_priority_or_class_counts_at_once_for_what_is_queued_and_on_the_hardware
 
 #[test]
 fn a_preemption_has_one_good_answer() {
-    for (number, status) in [(9, STATUS_PENDING), (10, STATUS_TIMEOUT), (11, STATUS_UNSUCCESSFUL)] {
+    for (number, status) in [(12, STATUS_PENDING), (13, STATUS_TIMEOUT), (14, STATUS_UNSUCCESSFUL)] {
         let machine = Machine::start(&MACHINES[number]);
         let app = App::new(&machine);
         machine.engine.answer_preemptions(status);
@@ -380,6 +380,55 @@ fn the_driver_is_told_of_packets_that_are_dropped_because_their_device_is_in_err
     assert_eq!(cancelled_of_a_lost_device(&kind, |_| ()), [], "a driver that is not aware of it is not called");
 }
 
+/// "a direct memory access (DMA) packet that was in the GPU scheduler's software queue but never reached the hardware queue because the device went into an error state"
+/// [d3dkmddi: DXGKDDI_CANCELCOMMAND]
+#[test]
+fn the_driver_is_told_of_packets_that_wait_for_a_fence_when_their_device_gets_into_error() {
+    let kind = Kind { number: 21, table: fill_marking::<21> };
+    let told_of = |caps: fn(&mut DXGK_DRIVERCAPS), kind: &Kind| {
+        let machine = Machine::start_with(kind, caps);
+        let (lost, other) = (App::new(&machine), App::new(&machine));
+        let context = lost.context();
+        lost.submit(context, 1 << 16);
+        let first = machine.engine.rendered(1)[0];
+        let fence = lost.fence();
+        lost.gpu_wait(context, fence, 1);
+        (2..=3).for_each(|number| lost.submit(context, number << 16));
+        machine.engine.let_go_of(0, first.fence - 1);
+        lost.mark_as_error();
+        let mut cancelled = machine.engine.cancelled().0;
+        cancelled.sort_by_key(|packet| packet.address);
+        lost.destroy_context(context).unwrap();
+        assert_eq!(machine.engine.cancelled().0.len(), cancelled.len(), "each is told once");
+        lost.process.exit();
+        machine.end(&other.process);
+        let told = |packet: &packet_engine::Cancelled| {
+            (packet.context == first.context, packet.address, packet.mark, packet.level)
+        };
+        cancelled.iter().map(told).collect::<Vec<_>>()
+    };
+    let of = |number: u64, mark| (true, number << 16, mark, PASSIVE_LEVEL);
+    let told = told_of(|caps| caps.SchedulingCaps.set_CancelCommandAware(true), &kind);
+    assert_eq!(told, [of(1, 1), of(2, 0), of(3, 0)]);
+    let kind = Kind { number: 19, table: fill_marking::<19> };
+    assert_eq!(told_of(|_| (), &kind), [], "a driver that is not aware of it is not called");
+}
+
+/// Packets of a context that ends without an error are run, or are none: nothing is cancelled.
+#[test]
+fn the_driver_is_told_of_no_packet_of_a_context_that_ends_with_its_work_done() {
+    let machine = Machine::start_with(&MACHINES[18], |caps| caps.SchedulingCaps.set_CancelCommandAware(true));
+    let app = App::new(&machine);
+    let (context, fence) = (app.context(), app.fence());
+    app.gpu_wait(context, fence, 1);
+    app.submit(context, 1 << 16);
+    app.cpu_signal(fence, 1);
+    machine.engine.complete(machine.engine.rendered(1)[0].fence);
+    app.destroy_context(context).unwrap();
+    assert_eq!(machine.engine.cancelled().0, []);
+    machine.end(&app.process);
+}
+
 #[test]
 fn the_driver_is_told_of_packets_that_waited_when_the_adapter_was_reset() {
     let machine = Machine::start_with(&MACHINES[26], |caps| caps.SchedulingCaps.set_CancelCommandAware(true));
@@ -389,10 +438,16 @@ fn the_driver_is_told_of_packets_that_waited_when_the_adapter_was_reset() {
         app.submit(context, number << 16);
     }
     let first = machine.engine.rendered(2);
+    app.gpu_wait(context, app.fence(), 1);
+    app.submit(context, 4 << 16);
     machine.engine.report(packet_engine::faulted(first[0].fence, 0x4000, ADAPTER_RESET_REQUIRED));
-    let addresses = || machine.engine.cancelled().0.iter().map(|packet| packet.address).collect::<Vec<_>>();
-    until("the packet that waited is cancelled", || !addresses().is_empty());
-    assert_eq!(addresses(), [3 << 16], "those that the hardware had were thrown away by the reset");
+    let addresses = || {
+        let mut addresses: Vec<_> = machine.engine.cancelled().0.iter().map(|packet| packet.address).collect();
+        addresses.sort_unstable();
+        addresses
+    };
+    until("the packets that waited are cancelled", || addresses().len() >= 2);
+    assert_eq!(addresses(), [3 << 16, 4 << 16], "those that the hardware had were thrown away by the reset");
     machine.end(&app.process);
 }
 

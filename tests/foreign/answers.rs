@@ -172,7 +172,10 @@ pub(crate) const MEMORY: &[Refused] = &[
         "pages-of-64-kib-without-tables",
         "caps->ReadOnlyMemorySupported = 1;",
         "caps->ReadOnlyMemorySupported = 1;\n        caps->SysMem64KBPageSupported = 1;",
-        &["LeafPageTableSizeFor64KPagesInBytes is no multiple of the page size", "[d3dkmddi: DXGK_GPUMMUCAPS]"],
+        &[
+            "LeafPageTableSizeFor64KPagesInBytes is 0, which is no multiple of the page size",
+            "[d3dkmddi: DXGK_GPUMMUCAPS]",
+        ],
     ),
     (
         "small-root",

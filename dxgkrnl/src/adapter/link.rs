@@ -10,6 +10,7 @@ use crate::caps::{NodeCaps, Segment};
 use crate::interrupt::FUNCTIONS;
 use crate::port::Link;
 use crate::start_error::StartError;
+use crate::table_shape::Shape;
 
 /// The capabilities that one physical adapter reported for itself.
 pub(super) struct EngineCaps {
@@ -17,6 +18,8 @@ pub(super) struct EngineCaps {
     pub(super) segments: Vec<Segment>,
     pub(super) gpummu: DXGK_GPUMMUCAPS,
     pub(super) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
+    /// Index bits of the levels, which have passed the rules for page tables.
+    pub(super) shape: Shape,
     /// GPUVERSION, of a driver that answers it.
     pub(super) version: Option<DXGK_GPUVERSION>,
     /// Header of QUERYSEGMENT4.
@@ -118,7 +121,8 @@ mod tests {
             NodeCaps { user_mode_submission: true, context_scheduling: true, test_commands: false, metadata }
         };
         let (nodes, segments, levels) = (types.iter().map(node).collect(), Vec::new(), vec![Zeroed::zeroed(); 4]);
-        EngineCaps { nodes, segments, gpummu: Zeroed::zeroed(), levels, version: None, out: Zeroed::zeroed() }
+        let shape = Shape::new(vec![9; 4]).unwrap();
+        EngineCaps { nodes, segments, gpummu: Zeroed::zeroed(), levels, shape, version: None, out: Zeroed::zeroed() }
     }
 
     #[test]

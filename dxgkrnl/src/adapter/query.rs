@@ -163,12 +163,12 @@ impl Adapter {
     }
 
     /// Says of an answer that breaks a rule what the driver left out of it, which counted as zero: it is asked again, with a buffer that tells.
-    pub(super) fn judged<T: Answer>(
+    pub(super) fn judged<T: Answer, R>(
         &self,
         (kind, name): (DXGK_QUERYADAPTERINFOTYPE, &'static str),
         input: &mut [u32],
-        rules: Result<(), StartError>,
-    ) -> Result<(), StartError> {
+        rules: Result<R, StartError>,
+    ) -> Result<R, StartError> {
         rules.map_err(|broken| {
             let mut output = Buffer::patterned(self.output_size(kind, size_of::<T>()).offered);
             let asked = self.ask(kind, name, input, &mut output);

@@ -273,7 +273,7 @@ impl Adapter {
         let idle_engines: Weak<VidSch> = Arc::downgrade(&vidsch);
         self.set_idle_engines(idle_engines);
         self.set_scheduler(vidsch);
-        let vidmm = VidMm::new(self.port(), Arc::<VidSch>::clone(self.vidsch())).map_err(failed)?;
+        let vidmm = VidMm::new(self.port(), Arc::<VidSch>::clone(self.vidsch()));
         self.set_memory_manager(Arc::clone(&vidmm));
         self.vidsch().start_threads();
         vidmm.start(self.port()).map_err(failed)?;
@@ -301,7 +301,7 @@ impl Adapter {
             version: self.miniport.version(),
         };
         let caps = (Kind::DXGKQAITYPE_DRIVERCAPS, "DRIVERCAPS");
-        self.judged::<DXGK_DRIVERCAPS>(caps, &mut [], rules::check_driver_caps(&driver, &around))?;
+        self.judged::<DXGK_DRIVERCAPS, _>(caps, &mut [], rules::check_driver_caps(&driver, &around))?;
         let node_count = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
         let engines = self.links().len() as u32;
         self.query_device_caps(&driver)?;
@@ -318,7 +318,7 @@ impl Adapter {
             versions.push(part.version);
             first.get_or_insert(part);
         }
-        let Some(EngineCaps { gpummu, levels, out, .. }) = first else { return Err(StartError::NodeCount(0)) };
+        let Some(EngineCaps { gpummu, levels, shape, out, .. }) = first else { return Err(StartError::NodeCount(0)) };
         rules::check_iommu(&nodes, &driver)?;
         rules::check_slots(self.miniport.table(), &driver, features, &segments)?;
         rules::check_slots_of_nodes(self.miniport.table(), &nodes, self.miniport.version())?;
@@ -339,6 +339,7 @@ impl Adapter {
             paging_node: driver.MemoryManagementCaps.PagingNode,
             gpummu,
             levels,
+            shape,
             native_fence,
             user_mode_submission,
             features,
@@ -379,10 +380,10 @@ impl Adapter {
         }
         let checked = table_rules::check(&gpummu, &levels, &segments)
             .map_err(StartError::PageTables)
-            .and_then(|_| reserved_bits::check_page_tables(&gpummu));
+            .and_then(|shape| reserved_bits::check_page_tables(&gpummu).map(|()| shape));
         let caps = (Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS");
-        self.judged::<DXGK_GPUMMUCAPS>(caps, &mut [engine], checked)?;
-        Ok(EngineCaps { nodes, segments, gpummu, levels, version, out })
+        let shape = self.judged::<DXGK_GPUMMUCAPS, _>(caps, &mut [engine], checked)?;
+        Ok(EngineCaps { nodes, segments, gpummu, levels, shape, version, out })
     }
 
     /// The queries that follow DRIVERCAPS; most may be refused.
@@ -413,7 +414,7 @@ impl Adapter {
                     let checked = rules::check_physical_adapter(&caps, nodes)
                         .and_then(|()| reserved_bits::check_physical_adapter(&caps));
                     let asked = (physical, "PHYSICALADAPTERCAPS");
-                    self.judged::<DXGK_PHYSICALADAPTERCAPS>(asked, &mut [index], checked)?;
+                    self.judged::<DXGK_PHYSICALADAPTERCAPS, _>(asked, &mut [index], checked)?;
                     handles.push(caps.DxgkPhysicalAdapterHandle);
                 }
                 // One that is not linked may leave the question open.
@@ -455,7 +456,7 @@ impl Adapter {
             StartError::NativeFenceCaps(format!("the query failed with {status}; {size}"))
         })?;
         let checked = rules::check_native_fence(&caps);
-        self.judged::<DXGK_NATIVE_FENCE_CAPS>((kind, "NATIVE_FENCE_CAPS"), &mut [], checked)?;
+        self.judged::<DXGK_NATIVE_FENCE_CAPS, _>((kind, "NATIVE_FENCE_CAPS"), &mut [], checked)?;
         Ok(Some(caps))
     }
 
@@ -470,7 +471,7 @@ impl Adapter {
                 StartError::UserModeSubmissionCaps(format!("the query failed with {status}; {size}"))
             })?;
         let checked = rules::check_user_mode_submission(&caps);
-        self.judged::<DXGK_USERMODESUBMISSION_CAPS>((kind, "USERMODESUBMISSION_CAPS"), &mut [], checked)?;
+        self.judged::<DXGK_USERMODESUBMISSION_CAPS, _>((kind, "USERMODESUBMISSION_CAPS"), &mut [], checked)?;
         Ok(Some(caps))
     }
 

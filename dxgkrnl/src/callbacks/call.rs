@@ -84,6 +84,12 @@ pub(super) fn ignored(name: &str, adapter: &Adapter, why: impl Display) {
     adapter.machine.verifier().log(format!("{name} does nothing: {why}"));
 }
 
+/// A callback does what it was asked for in a way that its page rules out: that is a finding, and the log has `told`.
+pub(super) fn misused(adapter: &Adapter, told: String) {
+    adapter.machine.rescues().add(Rescue::MisusedCallback, 1);
+    adapter.machine.verifier().log(told);
+}
+
 /// A callback answers an error for what is no mistake of the driver's: no finding, but the log has the reason.
 pub(super) fn refused(name: &str, adapter: &Adapter, status: NTSTATUS, why: impl Display) -> NTSTATUS {
     adapter.machine.verifier().log(format!("{name} answers {status}: {why}"));

@@ -9,13 +9,6 @@ use super::call::{Level, answer, argument, invalid, on_link, wrong_place};
 use crate::adapter::{Adapter, adapters_beside};
 
 /// Which members count. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
-const PCI_USE_SUBSYSTEM_IDS: u32 = 0x1;
-const PCI_USE_REVISION: u32 = 0x2;
-const PCI_USE_VENDEV_IDS: u32 = 0x4;
-const PCI_USE_CLASS_SUBCLASS: u32 = 0x8;
-const PCI_USE_PROGIF: u32 = 0x10;
-const PCI_USE_LOCAL_BUS: u32 = 0x20;
-const PCI_USE_LOCAL_DEVICE: u32 = 0x40;
 const FLAGS: u32 = PCI_USE_SUBSYSTEM_IDS
     | PCI_USE_REVISION
     | PCI_USE_VENDEV_IDS

@@ -4,12 +4,14 @@
 use wddm_ddi::km::{
     D3DDDI_DOORBELLSTATUS, DXGK_POWER_COMPONENT_TYPE, DXGKARGCB_DISCONNECTDOORBELL, DXGKARGCB_INVALIDATEHWCONTEXT,
 };
+use wddm_ddi::nt::PASSIVE_LEVEL;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use super::call::{Level, argument, ignored, invalid, named_adapter, on_adapter, on_driver, refused};
+use super::call::{Level, argument, ignored, invalid, misused, named_adapter, on_adapter, on_driver, refused};
 use crate::adapter::{Adapter, adapters_of};
 use nt::bugcheck::Bugcheck;
+use nt::irql;
 
 pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
     const NAME: &str = "DxgkCbInvalidateHwContext";
@@ -90,6 +92,14 @@ pub(super) unsafe extern "win64" fn set_power_component_active(handle: HANDLE, c
     const NAME: &str = "DxgkCbSetPowerComponentActive";
     power(NAME, handle, |adapter| {
         let status = adapter.power().driver_uses(adapter, component)?;
+        let level = irql::current();
+        if status == STATUS_SUCCESS && level > PASSIVE_LEVEL {
+            let why = "PASSIVE_LEVEL is required, for it may have to wait for the end of a transition [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]";
+            misused(
+                adapter,
+                format!("{NAME}({component}) at IRQL {level} is done, since no transition is under way: {why}"),
+            );
+        }
         Ok(of_component(NAME, "DXGKCB_SETPOWERCOMPONENTACTIVE", adapter, component, status))
     })
 }

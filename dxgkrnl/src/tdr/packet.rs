@@ -145,8 +145,7 @@ impl Tdr {
             EngineOrdinal: engine,
             EngineStatus: DXGK_ENGINESTATUS::new(),
         };
-        let status = self.within_delay("DxgkDdiQueryEngineStatus", || {
-            let _class = adapter.vidsch().scheduler_class();
+        let status = self.within_class(adapter, "DxgkDdiQueryEngineStatus", || {
             adapter.miniport.query_engine_status(adapter.context().raw(), &mut args)
         });
         adapter.vidsch().must_not_fail(status);
@@ -158,8 +157,7 @@ impl Tdr {
         let (node, engine) = adapter.caps().ordinals(number);
         let mut args =
             DXGKARG_QUERYDEPENDENTENGINEGROUP { NodeOrdinal: node, EngineOrdinal: engine, DependentNodeOrdinalMask: 0 };
-        let status = self.within_delay("DxgkDdiQueryDependentEngineGroup", || {
-            let _class = adapter.vidsch().scheduler_class();
+        let status = self.within_class(adapter, "DxgkDdiQueryDependentEngineGroup", || {
             adapter.miniport.query_dependent_engine_group(adapter.context().raw(), &mut args)
         });
         adapter.vidsch().must_not_fail(status);
@@ -230,8 +228,7 @@ impl Tdr {
         let ResetTarget { number, node, snapshot } = target;
         let (ordinal, engine) = adapter.caps().ordinals(*number);
         let mut args = DXGKARG_RESETENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine, LastAbortedFenceId: 0 };
-        let status = self.within_delay("DxgkDdiResetEngine", || {
-            let _class = adapter.vidsch().scheduler_class();
+        let status = self.within_class(adapter, "DxgkDdiResetEngine", || {
             adapter.miniport.reset_engine(adapter.context().raw(), &mut args)
         });
         if self.verifier.is_stopped() {

@@ -41,8 +41,8 @@ pub(crate) struct Tdr {
     pub(super) probes: Mutex<Vec<SuspensionProbe>, rank::TdrProbes>,
     /// Threads that resume such contexts, and count what goes on by that.
     pub(super) counting: Counting,
-    /// The DDI of a recovery that a thread is in, and since when.
-    pub(super) inside: Mutex<Option<(&'static str, Duration)>>,
+    /// The DDI of a recovery that a thread is in.
+    pub(super) inside: Mutex<Option<Inside>>,
     /// Calls and reports of the driver at the times when timeouts were looked for.
     pub(super) heard: Mutex<Heard, Innermost>,
     /// Times of the resets of the adapter.
@@ -59,6 +59,15 @@ pub(crate) struct Tdr {
     pub(super) devices: Mutex<Vec<Weak<Device>>>,
     pub(super) reports: Mutex<VecDeque<TdrReport>>,
     pub(super) count: AtomicU64,
+}
+
+/// A DDI of a recovery that a thread is in, or waits to call.
+#[derive(Clone, Copy)]
+pub(super) struct Inside {
+    name: &'static str,
+    since: Duration,
+    /// It is not called yet, since a thread is inside another DDI of the GPU scheduler's class; the name of that one, if it was known when the wait began.
+    behind: Option<Option<&'static str>>,
 }
 
 /// A context that lost its state.
@@ -140,11 +149,18 @@ impl Tdr {
     /// A DDI of a recovery that lasts longer than TdrDdiDelay will not return. [debugger: 0x116]
     pub(super) fn check_inside(&self) {
         let inside = *lock(&self.inside);
-        if let Some((name, since)) = inside
-            && self.clock.now().saturating_sub(since) > self.settings.ddi_delay
-        {
-            self.fail(STATUS_TIMEOUT, format!("{name} did not return within TdrDdiDelay"));
+        let Some(Inside { name, since, behind }) = inside else { return };
+        if self.clock.now().saturating_sub(since) <= self.settings.ddi_delay {
+            return;
         }
+        let Some(before) = behind else {
+            return self.fail(STATUS_TIMEOUT, format!("{name} did not return within TdrDdiDelay"));
+        };
+        let now = self.adapter().ok().and_then(|adapter| adapter.vidsch().inside_scheduler_class());
+        let other = now.filter(|other| *other != name).or(before).unwrap_or("another DDI of the GPU scheduler's class");
+        let why = "the DDIs of the GPU scheduler's class are called one at a time [threading-and-synchronization: first level]";
+        let waited = format!("{name} of a recovery waited for it longer than TdrDdiDelay, for {why}");
+        self.fail(STATUS_TIMEOUT, format!("{other} did not return in time: {waited}"));
     }
 
     /// VIDEO_TDR_FAILURE: number of the recovery, nothing, status, nothing. [debugger: 0x116]
@@ -162,11 +178,24 @@ impl Tdr {
 
     /// Calls a DDI of a recovery, which may take TdrDdiDelay.
     pub(super) fn within_delay<R>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
-        *lock(&self.inside) = Some((name, self.clock.now()));
+        self.note_inside(name, None);
         let result = call();
         self.check_inside();
         *lock(&self.inside) = None;
         result
+    }
+
+    /// As [`Tdr::within_delay`], for a DDI of the GPU scheduler's class. Before it is called, a DDI of the class that another thread is inside has as long to return.
+    pub(super) fn within_class<R>(&self, adapter: &RenderAdapter, name: &'static str, call: impl FnOnce() -> R) -> R {
+        let sch = adapter.vidsch();
+        self.note_inside(name, Some(sch.inside_scheduler_class()));
+        let _class = sch.scheduler_class(name);
+        self.check_inside();
+        self.within_delay(name, call)
+    }
+
+    fn note_inside(&self, name: &'static str, behind: Option<Option<&'static str>>) {
+        *lock(&self.inside) = Some(Inside { name, since: self.clock.now(), behind });
     }
 
     /// Counts the reset of an engine against a process; true if that one is refused from now on. [tdr-changes-in-windows-8]

@@ -10,12 +10,13 @@ use crate::ddi_buffer::DdiArray;
 use crate::kmd_handle::KmdHandle;
 use crate::miniport::Miniport;
 use crate::rescue::{Rescue, Rescues};
+use crate::table_shape::{MEDIUM, PageSize, Shape};
 use crate::trace::{TraceKind, operation_name};
 use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
 use crate::vidmm::scheduler::Scheduler;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::table::Table;
-use crate::vidmm::table_memory::{Entries, MEDIUM, PageSize, Phase, Shape, Subject, TableMemory, Update};
+use crate::vidmm::table_memory::{Entries, Phase, Subject, TableMemory, Update};
 use crate::vidmm::table_operation::{Flush, TableWork, UpdateArguments};
 use crate::vidmm::written_tables::{Behind, Watched};
 use nt::bugcheck::Bugcheck;
@@ -122,7 +123,7 @@ impl Driver {
         args.hSystemContext = context.map_or(std::ptr::null_mut(), |context| context.raw());
         let operation = args.Operation;
         let status = {
-            let _class = self.scheduler.get().map(|scheduler| scheduler.scheduler_class());
+            let _class = self.scheduler.get().map(|scheduler| scheduler.scheduler_class("DxgkDdiBuildPagingBuffer"));
             let kind = TraceKind::PagingOperation { operation: operation.0, bytes: bytes_of(operation, &args.u) };
             let build = || self.miniport.build_paging_buffer(self.context.raw(), args).status();
             self.miniport.events().during(self.context, build, |_| kind)

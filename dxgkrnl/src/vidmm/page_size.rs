@@ -6,10 +6,11 @@
 
 use std::ops::Range;
 
+use crate::table_shape::MEDIUM;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::system_memory::SystemMemory;
-use crate::vidmm::table_memory::{Fit, MEDIUM};
+use crate::vidmm::table_memory::Fit;
 use nt::page::PAGE_SIZE;
 
 /// Facts that decide on the page size of a whole mapping.

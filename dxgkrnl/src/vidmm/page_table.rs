@@ -12,7 +12,8 @@
 
 use std::ops::Range;
 
-use crate::vidmm::table_memory::{Dead, Entries, Fit, PageSize, Phase, Shape, Subject, TableMemory, Update};
+use crate::table_shape::{PageSize, Shape};
+use crate::vidmm::table_memory::{Dead, Entries, Fit, Phase, Subject, TableMemory, Update};
 use crate::vidmm::table_tree::{self as tree, Effects, Node};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_PTE;

@@ -8,7 +8,8 @@ use wddm_ddi::status::STATUS_NO_MEMORY;
 
 use super::*;
 use crate::kmd_handle::KmdHandle;
-use crate::vidmm::table_memory::{Changes, MEDIUM};
+use crate::table_shape::MEDIUM;
+use crate::vidmm::table_memory::Changes;
 
 /// An entry: valid, large page, zero, page size of the table below, and address.
 type Stored = (bool, bool, bool, u8, u64);

@@ -1,7 +1,7 @@
 //! The segments that a driver names for memory, and the order in which they are tried.
 
+use crate::table_shape::MEDIUM;
 use crate::vidmm::segment::Segments;
-use crate::vidmm::table_memory::MEDIUM;
 use nt::page::PAGE_SIZE;
 use wddm_ddi::km::DXGK_ALLOCATIONINFO;
 

@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use nt::lock::MutexGuard;
 use wddm_ddi::status::NTSTATUS;
 
 use crate::kmd_handle::KmdHandle;
-use crate::rank;
 use crate::refusal::Failure;
+use crate::scheduler_class::InClass;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::user_mapping::Kept;
 
@@ -28,8 +27,8 @@ pub(crate) enum SuspendOutcome {
 
 /// The scheduler of an adapter.
 pub(crate) trait Scheduler: Send + Sync {
-    /// Only one thread is inside the DDIs of the GPU scheduler class, BuildPagingBuffer among them: a thread that calls one holds this.
-    fn scheduler_class(&self) -> MutexGuard<'_, (), rank::SchedulingClass>;
+    /// Only one thread is inside the DDIs of the GPU scheduler class, BuildPagingBuffer among them: a thread that calls `ddi` has this.
+    fn scheduler_class(&self, ddi: &'static str) -> InClass<'_>;
 
     /// Creates a context of the system device `device` on `node`, with the page tables of `space`.
     ///

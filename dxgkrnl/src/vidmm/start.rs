@@ -11,7 +11,7 @@ use wddm_ddi::status::*;
 
 use crate::kmd_handle::KmdHandle;
 use crate::port::Port;
-use crate::refusal::{Failure, refused};
+use crate::refusal::Failure;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::joint_limit::beside_each_other;
@@ -20,7 +20,6 @@ use crate::vidmm::moving::LeftLock;
 use crate::vidmm::paging_work::{Paging, PagingFence, PagingNode};
 use crate::vidmm::scheduler::{PagingContext, Scheduler};
 use crate::vidmm::segment::Segments;
-use crate::vidmm::table_rules;
 use crate::vidmm::va_space::VaSpace;
 
 /// The time that a kernel thread sleeps between looks at queues of user mode.
@@ -69,22 +68,17 @@ impl PagingNode for SchedulerNode {
 }
 
 impl VidMm {
-    /// Reads the memory description of an adapter, whose paging work goes through `scheduler`.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER for one that cannot work, with the rule.
-    pub(crate) fn new(port: &Arc<Port>, scheduler: Arc<dyn Scheduler>) -> Result<Arc<Self>, Failure> {
+    /// The memory manager of an adapter, as its capabilities describe it, whose paging work goes through `scheduler`.
+    pub(crate) fn new(port: &Arc<Port>, scheduler: Arc<dyn Scheduler>) -> Arc<Self> {
         let caps = port.caps();
         let verifier = port.machine.verifier();
-        let broken = |rule| refused(STATUS_INVALID_PARAMETER, format!("{rule} [d3dkmddi: DXGK_GPUMMUCAPS]"));
-        let shape = table_rules::check(&caps.gpummu, &caps.levels, &caps.segments).map_err(broken)?;
         let driver = Driver {
             miniport: Arc::clone(&port.miniport),
             context: port.context(),
             verifier: Arc::clone(verifier),
             mmu: caps.gpummu,
             levels: caps.levels.clone(),
-            shape,
+            shape: caps.shape.clone(),
             engines: caps.engines,
             segments_of_engine: caps.segments.iter().filter(|segment| segment.engine == 0).count() as u32,
             paging_contexts: OnceLock::new(),
@@ -101,7 +95,7 @@ impl VidMm {
         let segments =
             segments.with_owners(Arc::new(move |address, len, owner| gives.give_bar_pages(address, len, owner)));
         let own = (caps.driver.InternalGpuVirtualAddressRangeStart, caps.driver.InternalGpuVirtualAddressRangeEnd);
-        Ok(Self::of_parts(driver, segments, paging, bars, own))
+        Self::of_parts(driver, segments, paging, bars, own)
     }
 
     /// Creates the system process, its two devices, the paging process with its page tables, and a context on every node.

@@ -4,7 +4,7 @@ use nt::page::PAGE_SIZE;
 use wddm_ddi::km::{DXGK_GPUMMUCAPS, DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PAGETABLEUPDATEMODE};
 
 use crate::caps::Segment;
-use crate::vidmm::table_memory::Shape;
+use crate::table_shape::{MEDIUM, Shape};
 
 /// The levels of the page tables.
 ///
@@ -57,28 +57,43 @@ fn check_address(caps: &DXGK_GPUMMUCAPS, levels: &[DXGK_PAGE_TABLE_LEVEL_DESC]) 
     Shape::new(bits).ok_or(why)
 }
 
-/// Tables of 64-KiB pages. [d3dkmddi: DXGK_GPUMMUCAPS::LeafPageTableSizeFor64KPagesInBytes]
+/// Leaf tables of 64-KiB pages, which cover what a leaf table of 4-KiB pages does and so have a sixteenth of its entries, whether an entry of level 1 names a table of
+/// either kind or of both. The page of the size says nothing of the bytes of an entry, so that one is the least. [d3dkmddi: DXGK_GPUMMUCAPS,
+/// LeafPageTableSizeFor64KPagesInBytes; support-for-64kb-pages]
 fn check_medium(
     caps: &DXGK_GPUMMUCAPS,
     levels: &[DXGK_PAGE_TABLE_LEVEL_DESC],
     segments: &[Segment],
 ) -> Result<(), String> {
-    let size = u64::from(caps.LeafPageTableSizeFor64KPagesInBytes);
-    let of_segments = segments.iter().any(|segment| segment.flags.Use64KBPages());
-    if !of_segments && !caps.Bits.SysMem64KBPageSupported() {
-        return Ok(());
-    }
-    if size == 0 || !size.is_multiple_of(PAGE_SIZE) {
+    let size = caps.LeafPageTableSizeFor64KPagesInBytes;
+    let of_segment = segments.iter().find(|segment| segment.flags.Use64KBPages());
+    let claimed = match of_segment {
+        Some(segment) => format!("Use64KBPages of segment {}", segment.id),
+        None if caps.Bits.SysMem64KBPageSupported() => "SysMem64KBPageSupported".to_owned(),
+        None => return Ok(()),
+    };
+    let Some(leaf) = levels.first() else { return Ok(()) };
+    let bits = leaf.PageTableIndexBitCount;
+    let Some(entries) = 1_u32.checked_shl(bits).map(|entries| entries / MEDIUM as u32).filter(|entries| *entries != 0)
+    else {
         return Err(format!(
-            "LeafPageTableSizeFor64KPagesInBytes is no multiple of the page size, though 64-KiB pages are claimed: it is {size}"
+            "PageTableIndexBitCount of level 0 is {bits}, and at least {} are needed with {claimed}: a 64-KiB page stands for {MEDIUM} entries of a leaf table",
+            MEDIUM.ilog2()
+        ));
+    };
+    let is = format!("LeafPageTableSizeFor64KPagesInBytes is {size}");
+    if size == 0 || !u64::from(size).is_multiple_of(PAGE_SIZE) {
+        return Err(format!("{is}, which is no multiple of the page size, though {claimed} claims 64-KiB pages"));
+    }
+    if size < entries {
+        return Err(format!(
+            "{is}, fewer bytes than the {entries} entries of a leaf table of 64-KiB pages, for PageTableIndexBitCount of level 0 is {bits}"
         ));
     }
-    let leaf = levels.first();
-    let in_system = leaf.is_some_and(|leaf| leaf.PageTableSegmentId == 0 || leaf.PagingProcessPageTableSegmentId == 0);
-    if in_system && size > PAGE_SIZE {
-        return Err(format!(
-            "LeafPageTableSizeFor64KPagesInBytes is {size}, and tables in system memory have {PAGE_SIZE} bytes at most"
-        ));
+    for id in [leaf.PageTableSegmentId, leaf.PagingProcessPageTableSegmentId] {
+        if let Some(rule) = size_rule(id, (size, leaf.PageTableAlignmentInBytes), segments) {
+            return Err(format!("{is}: {rule}"));
+        }
     }
     Ok(())
 }
@@ -92,6 +107,12 @@ fn check_level(
     let size = level.PageTableSizeInBytes;
     if size == 0 || !u64::from(size).is_multiple_of(PAGE_SIZE) {
         return Err(("PageTableSizeInBytes", format!("{size}, not whole pages")));
+    }
+    let entries = 1_u64.checked_shl(level.PageTableIndexBitCount).unwrap_or(u64::MAX);
+    if u64::from(size) < entries {
+        let bits = level.PageTableIndexBitCount;
+        let rule = format!("{size}, fewer bytes than its {entries} entries, for PageTableIndexBitCount is {bits}");
+        return Err(("PageTableSizeInBytes", rule));
     }
     let alignment = level.PageTableAlignmentInBytes;
     if alignment != 0 && !alignment.is_power_of_two() {
@@ -111,10 +132,9 @@ fn check_level(
 }
 
 /// The rule that a segment of page tables breaks, with tables of a size and an alignment.
-fn segment_rule(id: u32, by_cpu: bool, (size, alignment): (u32, u32), segments: &[Segment]) -> Option<String> {
+fn segment_rule(id: u32, by_cpu: bool, table: (u32, u32), segments: &[Segment]) -> Option<String> {
     if id == 0 {
-        let text = format!("tables of {size} bytes in system memory, where {PAGE_SIZE} is the most");
-        return (u64::from(size) > PAGE_SIZE).then_some(text);
+        return size_rule(id, table, segments);
     }
     let Some(segment) = segments.iter().find(|segment| segment.id == id) else {
         return Some("the segment does not exist".to_owned());
@@ -132,12 +152,122 @@ fn segment_rule(id: u32, by_cpu: bool, (size, alignment): (u32, u32), segments: 
     } else {
         None
     };
-    if let Some(text) = refused {
-        return Some(text.to_owned());
+    refused.map(str::to_owned).or_else(|| size_rule(id, table, segments))
+}
+
+/// The rule that tables of a size and an alignment break in a segment, if it exists.
+fn size_rule(id: u32, (size, alignment): (u32, u32), segments: &[Segment]) -> Option<String> {
+    if id == 0 {
+        let text = format!("tables of {size} bytes in system memory, where {PAGE_SIZE} is the most");
+        return (u64::from(size) > PAGE_SIZE).then_some(text);
     }
+    let segment = segments.iter().find(|segment| segment.id == id)?;
     let text = format!(
         "no table of {size} bytes, aligned to {alignment}, fits into the {} bytes of the segment",
         segment.size
     );
     (u64::from(size.max(alignment)) > segment.size).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use wddm_ddi::Zeroed;
+
+    use super::*;
+
+    /// A driver with 64-KiB pages of system memory, a root of 9 index bits, and leaf tables of so many.
+    struct Described {
+        caps: DXGK_GPUMMUCAPS,
+        levels: [DXGK_PAGE_TABLE_LEVEL_DESC; 2],
+        segment: Segment,
+    }
+
+    impl Described {
+        fn new(leaf_bits: u32) -> Self {
+            let level = |bits: u32| DXGK_PAGE_TABLE_LEVEL_DESC {
+                PageTableIndexBitCount: bits,
+                PageTableSegmentId: 1,
+                PagingProcessPageTableSegmentId: 1,
+                PageTableSizeInBytes: (8_u32 << bits).max(PAGE_SIZE as u32),
+                PageTableAlignmentInBytes: 0,
+            };
+            let mut caps = DXGK_GPUMMUCAPS::zeroed();
+            caps.Bits.set_SysMem64KBPageSupported(true);
+            caps.PageTableUpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL;
+            caps.VirtualAddressBitCount = 12 + 9 + leaf_bits;
+            caps.LeafPageTableSizeFor64KPagesInBytes = PAGE_SIZE as u32;
+            let kernel = Some(std::ptr::NonNull::dangling());
+            let segment = Segment { id: 1, size: 16 << 20, kernel, ..Segment::default() };
+            Self { caps, levels: [level(leaf_bits), level(9)], segment }
+        }
+
+        /// The rule that is broken, if one is.
+        fn broken(self) -> Option<String> {
+            check(&self.caps, &self.levels, &[self.segment]).err()
+        }
+    }
+
+    #[test]
+    fn leaf_tables_of_64_kib_pages_take_four_index_bits_from_those_of_4_kib_pages() {
+        for bits in 1..4 {
+            let text = Described::new(bits).broken().unwrap_or_default();
+            let named = format!("PageTableIndexBitCount of level 0 is {bits}");
+            assert!(text.starts_with(&named) && text.contains("SysMem64KBPageSupported"), "{text}");
+            let mut of_segment = Described::new(bits);
+            of_segment.caps.Bits.set_SysMem64KBPageSupported(false);
+            of_segment.segment.flags.set_Use64KBPages(true);
+            let text = of_segment.broken().unwrap_or_default();
+            assert!(text.starts_with(&named) && text.contains("Use64KBPages"), "{text}");
+            let mut none = Described::new(bits);
+            none.caps.Bits.set_SysMem64KBPageSupported(false);
+            assert_eq!(none.broken(), None, "{bits} bits without 64-KiB pages");
+        }
+        assert_eq!(Described::new(4).broken(), None);
+        for bits in 1..4 {
+            let mut dual = Described::new(bits);
+            dual.caps.Bits.set_DualPteSupported(true);
+            let text = dual.broken().unwrap_or_default();
+            assert!(text.starts_with("PageTableIndexBitCount of level 0"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_leaf_table_of_64_kib_pages_is_large_enough_for_a_sixteenth_of_the_entries() {
+        let mut driver = Described::new(17);
+        let text = Described::new(17).broken().unwrap_or_default();
+        for part in
+            ["LeafPageTableSizeFor64KPagesInBytes is 4096", "8192 entries", "PageTableIndexBitCount of level 0 is 17"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
+        driver.caps.LeafPageTableSizeFor64KPagesInBytes = 8192;
+        assert_eq!(driver.broken(), None);
+        assert_eq!(Described::new(16).broken(), None, "4096 entries of one byte");
+    }
+
+    #[test]
+    fn a_leaf_table_of_64_kib_pages_fits_into_its_segment() {
+        let mut driver = Described::new(9);
+        driver.caps.LeafPageTableSizeFor64KPagesInBytes = 32 << 20;
+        let text = driver.broken().unwrap_or_default();
+        let told = "LeafPageTableSizeFor64KPagesInBytes is 33554432: no table of 33554432 bytes, aligned to 0, fits into the 16777216 bytes";
+        assert!(text.contains(told), "{text}");
+    }
+
+    #[test]
+    fn a_table_is_large_enough_for_its_entries() {
+        for level in [0, 1] {
+            let mut driver = Described::new(13);
+            driver.levels[1].PageTableIndexBitCount = 13;
+            driver.caps.VirtualAddressBitCount = 12 + 13 + 13;
+            driver.levels[1].PageTableSizeInBytes = 8192;
+            driver.levels[level].PageTableSizeInBytes = 4096;
+            let text = driver.broken().unwrap_or_default();
+            let told = format!("PageTableSizeInBytes of level {level} is 4096, fewer bytes than its 8192 entries");
+            assert!(text.starts_with(&told), "{text}");
+        }
+        let mut driver = Described::new(12);
+        driver.levels[0].PageTableSizeInBytes = 4096;
+        assert_eq!(driver.broken(), None);
+    }
 }

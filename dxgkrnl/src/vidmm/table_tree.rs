@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
-use crate::vidmm::table_memory::{
-    Changes, Dead, Entries, Fit, MEDIUM, PageSize, Phase, Shape, Subject, TableMemory, Update,
-};
+use crate::table_shape::{MEDIUM, PageSize, Shape};
+use crate::vidmm::table_memory::{Changes, Dead, Entries, Fit, Phase, Subject, TableMemory, Update};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_PTE;
 use wddm_ddi::km::DXGK_PTE_Union1;

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use nt::lock::MutexGuard;
 use wddm_ddi::status::NTSTATUS;
 
 use crate::kmd_handle::KmdHandle;
-use crate::rank;
 use crate::refusal::Failure;
+use crate::scheduler_class::InClass;
 use crate::vidmm::{AddressSpace, Kept, MemoryOwner, PagingContext, Running, Scheduler, SuspendOutcome};
 
 use super::keep_running::KeptRunning;
@@ -16,8 +15,8 @@ use super::objects::packet::SystemContext;
 use super::scheduler::VidSch;
 
 impl Scheduler for VidSch {
-    fn scheduler_class(&self) -> MutexGuard<'_, (), rank::SchedulingClass> {
-        self.scheduler_class()
+    fn scheduler_class(&self, ddi: &'static str) -> InClass<'_> {
+        self.scheduler_class(ddi)
     }
 
     fn create_paging_context(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nt::bugcheck::Bugcheck;
-use nt::lock::{MutexGuard, lock};
+use nt::lock::lock;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
@@ -13,8 +13,8 @@ use wddm_ddi::status::*;
 
 use crate::ddi_buffer::LentBytes;
 use crate::kmd_handle::KmdHandle;
-use crate::rank;
 use crate::refusal::{Failure, refused};
+use crate::scheduler_class::InClass;
 use crate::vidmm::AddressSpace;
 
 use super::deadline::Waiter;
@@ -102,7 +102,7 @@ pub(super) fn set_root_page_table(
     args.Address.SegmentId = segment;
     args.Address.SegmentOffset = offset;
     args.NumEntries = space.root_entries();
-    let _class = adapter.vidsch().scheduler_class();
+    let _class = adapter.vidsch().scheduler_class("DxgkDdiSetRootPageTable");
     adapter.miniport.set_root_page_table(adapter.context().raw(), &args);
 }
 
@@ -186,8 +186,13 @@ impl VidSch {
     /// Only one thread is inside the DDIs of the GPU scheduler class (BuildPagingBuffer, SubmitCommand, PreemptCommand,
     /// SetRootPageTable): whoever calls one holds this. Taken after every other lock of the scheduler but
     /// `Node::state` and leaves; never held while waiting. [threading-and-synchronization: first level]
-    pub(crate) fn scheduler_class(&self) -> MutexGuard<'_, (), rank::SchedulingClass> {
-        lock(&self.class)
+    pub(crate) fn scheduler_class(&self, ddi: &'static str) -> InClass<'_> {
+        self.class.enter(ddi)
+    }
+
+    /// The DDI of that class that a thread is inside.
+    pub(crate) fn inside_scheduler_class(&self) -> Option<&'static str> {
+        self.class.inside()
     }
 
     /// Creates a context of the system device `device` on `node` and sets its page tables. [d3dkmddi:
@@ -316,7 +321,7 @@ impl VidSch {
             .with_Resubmission(packet.again);
         (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);
         let status = {
-            let _class = self.scheduler_class();
+            let _class = self.scheduler_class("DxgkDdiSubmitCommandVirtual");
             adapter.miniport.submit_command_virtual(adapter.context().raw(), &args).status()
         };
         lent.end(&self.verifier, "DxgkDdiSubmitCommandVirtual", "pDmaBufferPrivateData");
@@ -369,7 +374,7 @@ impl VidSch {
         args.DmaBufferPrivateDataSubmissionEndOffset = args.DmaBufferPrivateDataSize;
         args.DmaBufferUmdPrivateDataSize = packet.user_private;
         let status = {
-            let _class = self.scheduler_class();
+            let _class = self.scheduler_class("DxgkDdiCancelCommand");
             adapter.miniport.cancel_command(adapter.context().raw(), &args).status()
         };
         lent.end(&self.verifier, "DxgkDdiCancelCommand", "pDmaBufferPrivateData");
@@ -395,7 +400,7 @@ impl VidSch {
         let low = adapter.caps().driver.SchedulingCaps.LowIrqlPreemptCommand();
         let level = if low { PASSIVE_LEVEL } else { DISPATCH_LEVEL };
         let status = {
-            let _class = self.scheduler_class();
+            let _class = self.scheduler_class("DxgkDdiPreemptCommand");
             adapter.miniport.preempt_command(level, adapter.context().raw(), &args).status()
         };
         self.must_succeed(if status == STATUS_SUCCESS { status } else { STATUS_UNSUCCESSFUL }, || {

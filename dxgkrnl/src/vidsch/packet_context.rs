@@ -183,12 +183,18 @@ impl PacketContext {
     /// Gives a packet to its node.
     fn release(&self, software: &mut SoftwareQueue, commands: PacketCommands, number: u64) {
         let (Some(this), Some(node)) = (self.this.upgrade(), self.sch().nodes.get(self.node as usize)) else { return };
+        software.released = number;
+        let packet = self.packet_of(Arc::clone(&this), commands, number);
+        node.state().queue(&this, packet);
+    }
+
+    /// The packet with a number, as the driver is to see it.
+    fn packet_of(&self, this: Arc<Self>, commands: PacketCommands, number: u64) -> Packet {
         let user_private = commands.private.len() as u32;
         let mut private = commands.private;
         private.resize(self.private_size as usize, 0);
-        software.released = number;
-        let packet = Packet {
-            owner: Owner::Render(Arc::clone(&this), number),
+        Packet {
+            owner: Owner::Render(this, number),
             address: commands.address,
             size: commands.size,
             private,
@@ -198,8 +204,7 @@ impl PacketContext {
             id: 0,
             refused: false,
             stood: Stood::default(),
-        };
-        node.state().queue(&this, packet);
+        }
     }
 
     /// Waits until the node has nothing of it, at most until `end`; false if it still has.
@@ -208,9 +213,20 @@ impl PacketContext {
         !self.runs()
     }
 
-    /// Drops every request. The wait of the first stays, to be cancelled without the lock of the queue.
+    /// Drops every request. The wait of the first stays, to be cancelled without the lock of the queue. If the context is lost, the driver is told of the packets among
+    /// them when the node is dispatched next. [d3dkmddi: DXGKDDI_CANCELCOMMAND]
     pub(super) fn drop_requests(&self, software: &mut SoftwareQueue) {
-        let dropped = software.held.drain();
-        dropped.for_each(|item| self.sch().count_command(&self.device, self.node, item.command(), true));
+        let mut packets = Vec::new();
+        for item in software.held.drain() {
+            self.sch().count_command(&self.device, self.node, item.command(), true);
+            if let (Item::Commands((commands, number)), Some(this)) = (item, self.this.upgrade())
+                && self.is_lost()
+            {
+                packets.push(self.packet_of(this, commands, number));
+            }
+        }
+        if let Some(node) = self.sch().nodes.get(self.node as usize).filter(|_| !packets.is_empty()) {
+            node.state().drop_held(packets);
+        }
     }
 }

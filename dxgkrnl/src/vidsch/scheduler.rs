@@ -14,6 +14,7 @@ use wddm_ddi::types::{HANDLE, NTSTATUS};
 use crate::rank;
 use crate::refusal::DriverAnswer;
 use crate::rescue::{Rescue, Rescues};
+use crate::scheduler_class::SchedulerClass;
 
 use super::objects::call_mapping::CallMappings;
 use super::objects::device_work::DeviceWork;
@@ -76,7 +77,7 @@ pub(crate) struct VidSch {
     /// Said by engines that are being reset. Device level takes it.
     pub(super) aside: Mutex<Vec<SetAside>, rank::SetAside>,
     /// Only one thread is inside the DDIs of the GPU scheduler class.
-    pub(super) class: Mutex<(), rank::SchedulingClass>,
+    pub(super) class: SchedulerClass,
     /// Answer of DxgkDdiSetupPriorityBands.
     pub(super) bands: OnceLock<DriverAnswer>,
     /// What was unfinished when the driver said that an engine is idle, by node.
@@ -130,7 +131,7 @@ impl VidSch {
             pending: Mutex::new(Pending::default()),
             acting: Mutex::new(Pending::default()),
             aside: Mutex::default(),
-            class: Mutex::new(()),
+            class: SchedulerClass::default(),
             bands: OnceLock::new(),
             claims: Mutex::default(),
             worker: Worker::default(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::minimal::bus::{MONITORED, REPORT};
 use crate::minimal::{Adapter, Bench, Mutant, SOUND};
 use dxgkrnl::bus::Bus;
-use dxgkrnl::{Clock, MachineConfig, PowerSettings, StartError};
+use dxgkrnl::{Clock, MachineConfig, PowerSettings, Rescue, StartError};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
@@ -405,6 +405,28 @@ fn an_active_component_does_not_rest_until_the_driver_lets_go() {
     assert_eq!((state.fstate, state.left_f0), (0, 0));
     bench.machine.remove(luid).unwrap();
     assert_eq!(bench.machine.bugcheck(), None);
+}
+
+/// "IRQL: PASSIVE_LEVEL" [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
+#[test]
+fn becoming_active_above_passive_level_is_a_finding_and_the_component_is_active_all_the_same() {
+    let in_dpc: fn(&mut Adapter) = |adapter| {
+        callback!(DxgkCbSetPowerComponentActive(0))(adapter);
+        callback!(DxgkCbSetPowerComponentIdle(0))(adapter);
+    };
+    let bench = Bench::new(Mutant { in_dpc, ..managed(|| vec![engine()]) }).unwrap();
+    let luid = bench.start().unwrap();
+    bench.machine.take_rescues();
+    interrupt(&bench);
+    let told = || bench.machine.debug_log().iter().map(ToString::to_string).find(|line| line.contains("at IRQL 2"));
+    eventually("the finding", || told().is_some());
+    let line = told().unwrap();
+    for part in ["DxgkCbSetPowerComponentActive(0)", "PASSIVE_LEVEL", "[d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.take_rescues(), [(Rescue::MisusedCallback, 1)]);
+    assert_eq!(bench.machine.bugcheck(), None, "Idle, which the page allows there, has an Active before it");
 }
 
 unsafe extern "win64" fn refuses_power(_: *mut c_void, _: u32, _: DEVICE_POWER_STATE, _: i32) -> NTSTATUS {

@@ -157,6 +157,7 @@ fn a_thread_that_needs_a_component_waits_for_the_end_of_a_transition_that_anothe
         assert!(!EARLY.load(Ordering::SeqCst), "it waits for the end of the transition");
         let state = bench.machine.power_components(luid)[0];
         assert_eq!((state.fstate, state.wakes), (0, state.left_f0), "the component is in F0");
+        assert_eq!(bench.machine.take_rescues(), [], "at the level of the page it is no finding");
         process.exit();
         bench.machine.remove(luid).unwrap();
         assert_eq!(bench.machine.bugcheck(), None);

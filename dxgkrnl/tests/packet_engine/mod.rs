@@ -72,6 +72,8 @@ struct State {
     late: VecDeque<DXGKARGCB_NOTIFY_INTERRUPT_DATA>,
     /// DxgkDdiResetEngine does not return.
     stuck: bool,
+    /// DxgkDdiPreemptCommand does not return.
+    stuck_preemption: bool,
     /// Reasons given to the calls of DxgkDdiCollectDbgInfo, in order.
     reasons: Vec<u32>,
     /// Calls of DxgkDdiCancelCommand, the address of the arguments of the last, and what it answers.
@@ -111,6 +113,7 @@ const EMPTY: State = State {
     reset_nodes: Vec::new(),
     late: VecDeque::new(),
     stuck: false,
+    stuck_preemption: false,
     reasons: Vec::new(),
     cancelled: Vec::new(),
     cancel_arguments: 0,
@@ -184,8 +187,12 @@ pub(crate) unsafe extern "win64" fn preempt<const N: usize>(
 ) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     let args = unsafe { &*args };
+    SCRIPTS[N].lock().preemptions.push(args.PreemptionFenceId);
+    let started = Instant::now();
+    while SCRIPTS[N].lock().stuck_preemption && started.elapsed() < TIMEOUT {
+        std::thread::yield_now();
+    }
     let mut state = SCRIPTS[N].lock();
-    state.preemptions.push(args.PreemptionFenceId);
     if let Some((node, completed)) = state.lets_go
         && node == args.NodeOrdinal
     {
@@ -528,6 +535,11 @@ impl Engine {
     /// DxgkDdiResetEngine does not return, or does again.
     pub(crate) fn hold_resets(&self, stuck: bool) {
         self.script().lock().stuck = stuck;
+    }
+
+    /// DxgkDdiPreemptCommand does not return, or does again.
+    pub(crate) fn hold_preemptions(&self, stuck: bool) {
+        self.script().lock().stuck_preemption = stuck;
     }
 
     /// Sets the mask that DxgkDdiQueryDependentEngineGroup returns from now on.

@@ -115,6 +115,23 @@ fn each_header_stands_alone_and_is_c11_and_cpp17_without_a_warning() {
     }
 }
 
+/// [wdm: PCI_DEVICE_PRESENCE_PARAMETERS; dispmprt: DXGKCB_IS_DEVICE_PRESENT]
+#[test]
+fn a_driver_in_c_asks_for_a_pci_function_by_the_names_of_wdm_h() {
+    let text = "
+#include <km/dispmprt.h>
+_Static_assert(PCI_USE_SUBSYSTEM_IDS == 0x1 && PCI_USE_REVISION == 0x2 && PCI_USE_VENDEV_IDS == 0x4, \"identity\");
+_Static_assert(PCI_USE_CLASS_SUBCLASS == 0x8 && PCI_USE_PROGIF == 0x10, \"class\");
+_Static_assert(PCI_USE_LOCAL_BUS == 0x20 && PCI_USE_LOCAL_DEVICE == 0x40, \"place\");
+int main(void)
+{
+    PCI_DEVICE_PRESENCE_PARAMETERS asked = { sizeof asked, PCI_USE_VENDEV_IDS };
+    return asked.Flags != 4;
+}
+";
+    passes("presence", &Language::C11, text);
+}
+
 #[test]
 fn structures_of_the_kernels_services_have_the_sizes_of_windows() {
     let sizes = [

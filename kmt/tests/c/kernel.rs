@@ -6,6 +6,10 @@ use ddi_layout::source::Declared;
 use ddi_layout::{Facts, Source, header};
 use wddm_ddi::km::{GROWN_MEMBERS, INTERFACE_VERSIONS};
 use wddm_ddi::status;
+use wddm_ddi::types::{
+    PCI_USE_CLASS_SUBCLASS, PCI_USE_LOCAL_BUS, PCI_USE_LOCAL_DEVICE, PCI_USE_PROGIF, PCI_USE_REVISION,
+    PCI_USE_SUBSYSTEM_IDS, PCI_USE_VENDEV_IDS,
+};
 
 const ABOUT: &str = "\
 /*
@@ -67,6 +71,21 @@ const VERSION: &str = "
 
 ";
 
+macro_rules! named {
+    ($($name:ident),*) => { [$((stringify!($name), $name)),*] };
+}
+
+/// Values of wdm.h for a callback of the graphics kernel, which the table of the kit's headers lacks. [wdm: PCI_DEVICE_PRESENCE_PARAMETERS]
+const OF_PRESENCE: [(&str, u32); 7] = named![
+    PCI_USE_SUBSYSTEM_IDS,
+    PCI_USE_REVISION,
+    PCI_USE_VENDEV_IDS,
+    PCI_USE_CLASS_SUBCLASS,
+    PCI_USE_PROGIF,
+    PCI_USE_LOCAL_BUS,
+    PCI_USE_LOCAL_DEVICE
+];
+
 fn wanted(declared: &Declared) -> bool {
     declared.file.starts_with("km/")
 }
@@ -97,6 +116,10 @@ pub(crate) fn header(source: &Source, facts: &Facts) -> String {
     }
     text.push('\n');
     for (name, value) in &facts.constants {
+        let _ = writeln!(text, "#define {name} 0x{value:x}");
+    }
+    text.push_str("\n/* Flags of PCI_DEVICE_PRESENCE_PARAMETERS. */\n");
+    for (name, value) in OF_PRESENCE {
         let _ = writeln!(text, "#define {name} 0x{value:x}");
     }
     text.push_str(VERSION);

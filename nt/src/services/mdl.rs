@@ -48,6 +48,7 @@ const NONPAGED_POOL: i16 = 0x4;
 const PARTIAL: i16 = 0x10;
 /// Such a list has a mapping of its own, instead of that of the other list.
 const PARTIAL_MAPPED: i16 = 0x20;
+const SIZE: usize = 8;
 const FLAGS: usize = 10;
 /// KPROCESSOR_MODE: UserMode. [wdm: MmMapLockedPagesSpecifyCache]
 const USER_MODE: i8 = 1;
@@ -95,7 +96,7 @@ extern "win64" fn io_allocate_mdl(
     let mdl = unsafe { ex_allocate_pool2(POOL_FLAG_NON_PAGED, size, TAG) };
     if !mdl.is_null() {
         on_host_stack(|| caller(NAME).page_lists().is_made(mdl.addr()));
-        put(NAME, field(mdl, 8), size as u16);
+        put(NAME, field(mdl, SIZE), size as u16);
         put(NAME, field(mdl, 32), address & !(PAGE - 1));
         put(NAME, field(mdl, 40), [length, (address % PAGE) as u32]);
     }
@@ -176,10 +177,45 @@ fn not_in_ram(page: usize) -> u64 {
     NOT_IN_RAM | (page as u64 / PAGE_SIZE)
 }
 
+/// The mapping of a part is that of the list it was taken from, unless it has one of its own: the flags without that. [wdm: IoBuildPartialMdl]
+fn own_mapping(flags: i16) -> i16 {
+    if flags & (PARTIAL | PARTIAL_MAPPED) == PARTIAL { flags & !MAPPED } else { flags }
+}
+
+/// How a list is too small for the frame numbers of so many pages, in words. One that begins a block of pool ends with it, and any other where its Size says. Size has
+/// the low 16 bits of the bytes: a list of 64 KiB and more has those that the buffer which it describes needs. [wdm: MDL, MmInitializeMdl]
+fn too_small(service: &'static str, driver: &Driver, mdl: *mut c_void, count: usize) -> Option<String> {
+    let needed = HEADER + 8 * count;
+    let pages_to_have = if count == 1 { "1 page".to_owned() } else { format!("{count} pages") };
+    let (owned, block) = on_host_stack(|| {
+        let pool = driver.pool();
+        (pool.check_range(mdl.addr(), needed), pool.block_at(mdl.addr()))
+    });
+    match owned {
+        Some((_, owned @ Owned::Freed { .. })) => return Some(format!("the list {mdl:p} lies in {owned}")),
+        Some((_, owned)) => return Some(format!("the list {mdl:p} is to have {pages_to_have} and ends {owned}")),
+        None if block.is_some() => return None,
+        None => {}
+    }
+    let size = usize::from(get::<u16>(service, field(mdl, SIZE)));
+    let (address, length) = range(service, mdl);
+    let described = mm_size_of_mdl(address, length);
+    let long = if described % (1 << 16) == size { described } else { size };
+    (long < needed).then(|| {
+        format!(
+            "the list {mdl:p} is to have {pages_to_have}: its Size is {size}, and {needed} bytes are needed; MmInitializeMdl and IoAllocateMdl set Size for the buffer that a list \
+             is to describe"
+        )
+    })
+}
+
 /// Fills in the frame numbers.
 fn fill(service: &'static str, mdl: *mut c_void) {
     let (address, length) = range(service, mdl);
     let driver = caller(service);
+    if let Some(why) = too_small(service, &driver, mdl, pages(address, length)) {
+        stop(Bugcheck::fatal_of(mdl.addr(), format!("{service}: {why} [wdm: {service}]")));
+    }
     let start = address & !(PAGE - 1);
     let mut outside = None;
     for index in 0..pages(address, length) {
@@ -219,17 +255,14 @@ fn refused_target(service: &'static str, source: *mut c_void, target: *mut c_voi
         return Some("is the same".to_owned());
     }
     let driver = caller(service);
-    match on_host_stack(|| driver.pool().check_range(target.addr(), HEADER + 8 * count)) {
-        Some((_, owned @ Owned::Outside { .. })) => {
-            let reason = format!("{service}: the list {target:p} is to have {count} pages and ends {owned}");
-            stop(Bugcheck::new(Bugcheck::TARGET_MDL_TOO_SMALL, [0; 4], reason));
-        }
-        Some((_, owned)) => return Some(format!("lies in {owned}")),
-        None => {}
+    if let Some((_, owned @ Owned::Freed { .. })) = on_host_stack(|| driver.pool().check_range(target.addr(), 1)) {
+        return Some(format!("lies in {owned}"));
+    }
+    if let Some(why) = too_small(service, &driver, target, count) {
+        stop(Bugcheck::new(Bugcheck::TARGET_MDL_TOO_SMALL, [0; 4], format!("{service}: {why}")));
     }
     let flags: i16 = get(service, field(target, FLAGS));
-    let own = if flags & (PARTIAL | PARTIAL_MAPPED) == PARTIAL { flags & !MAPPED } else { flags };
-    if is_mapped(&driver, target, own) {
+    if is_mapped(&driver, target, own_mapping(flags)) {
         return Some(format!("is mapped (MdlFlags {flags:#x}): MmPrepareMdlForReuse ends that of a part"));
     }
     (flags & LOCKED != 0).then(|| format!("describes pages that are locked (MdlFlags {flags:#x})"))
@@ -359,15 +392,11 @@ extern "win64" fn mm_unmap_locked_pages(address: usize, mdl: *mut c_void) {
     let driver = caller(NAME);
     let (mapped, length) = range(NAME, mdl);
     let misuse = |parameters, reason| stop(Bugcheck::new(Bugcheck::SYSTEM_PTE_MISUSE, parameters, reason));
-    if !is_mapped(&driver, mdl, was) {
+    if !is_mapped(&driver, mdl, own_mapping(was)) {
         let parameters = [NOT_MAPPED, mdl.addr() as u64, address as u64, pages(mapped, length) as u64];
-        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which is not mapped"));
-    }
-    let shares = was & (PARTIAL | PARTIAL_MAPPED) == PARTIAL;
-    if shares && !on_host_stack(|| driver.page_lists().has_user_mapping(mdl.addr())) {
-        let parameters = [NOT_MAPPED, mdl.addr() as u64, address as u64, pages(mapped, length) as u64];
-        let what = "which shares the mapping of the list that it is a part of";
-        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, {what} (MdlFlags {was:#x})"));
+        let shares = "shares the mapping of the list that it is a part of";
+        let what = if was & MAPPED == 0 { "is not mapped" } else { shares };
+        misuse(parameters, format!("{NAME} of {address:#x} with list {mdl:p}, which {what} (MdlFlags {was:#x})"));
     }
     if mapped != address {
         let parameters = [OTHER_ADDRESS, mdl.addr() as u64, mapped as u64, address as u64];

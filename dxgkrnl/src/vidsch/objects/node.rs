@@ -149,6 +149,14 @@ impl NodeState {
         }
     }
 
+    /// These never came to the node, since a wait in front of them in their context was not over, and are dropped because their device is in error: the driver is told of
+    /// them if it is told of any.
+    pub(in crate::vidsch) fn drop_held(&mut self, packets: impl IntoIterator<Item = Packet>) {
+        if self.cancels {
+            self.drop_packets(packets);
+        }
+    }
+
     /// The driver is told of no packets of this context any more, which it is about to destroy.
     pub(in crate::vidsch) fn end_context(&mut self, context: &PacketContext) {
         context.ended.store(true, Ordering::Release);

@@ -491,3 +491,5 @@ fn a_part_of_a_part_of_pool_has_the_address_of_the_pool() {
     driver.check_unloaded();
     assert_eq!(driver.verifier().bugcheck(), None);
 }
+
+mod size;
