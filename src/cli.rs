@@ -430,10 +430,11 @@ impl Cli {
             Some(Command::Vulkan(arguments)) => &arguments.machine_at,
             _ => &None,
         };
-        if machine_at.is_some()
+        let looks_on = matches!(self.command, Some(Command::Top(_) | Command::Ctl(_)));
+        if (machine_at.is_some() || looks_on)
             && (self.driver.is_some() || self.bus.is_some() || self.special_pool.is_some() || self.tdr.is_some())
         {
-            let rule = "--driver, --bus, --special-pool and --tdr cannot be used with --machine: they are options of the `campanile machine` at that socket";
+            let rule = "--driver, --bus, --special-pool and --tdr cannot be used with --machine, nor with `top` and `ctl`: they are options of the `campanile machine` at that socket";
             return Err(Self::command().error(UsageKind::ArgumentConflict, rule));
         }
         if self.tdr.is_some() && matches!(self.command, Some(Command::Hlk(_))) {
@@ -685,6 +686,15 @@ mod tests {
         }
         let error = parse(&["run", "--driver-limit", "0"]).unwrap_err();
         assert!(error.to_string().contains("a number of seconds from 1 on, not `0`"), "{error}");
+    }
+
+    #[test]
+    fn who_looks_on_at_a_machine_chooses_nothing_of_it() {
+        for arguments in [["--driver", "pe", "top"], ["top", "--bus", "vfio-user"], ["ctl", "--driver=linked", "look"]]
+        {
+            let error = parse(&arguments).unwrap_err();
+            assert!(error.to_string().contains("of the `campanile machine`"), "{arguments:?}: {error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Traces of the last seconds of a machine.
 
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use dxgkrnl::Machine;
@@ -68,6 +68,10 @@ impl Recorder {
         let mut running = match self.running.try_lock() {
             Ok(running) => running,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Somebody copies what is kept, which does not take long.
+            Err(TryLockError::WouldBlock) if self.window.is_some() => {
+                self.running.lock().unwrap_or_else(PoisonError::into_inner)
+            }
             Err(TryLockError::WouldBlock) => {
                 return Err("somebody else records this machine at the moment; ask again when that is done".to_owned());
             }
@@ -96,7 +100,7 @@ impl Recorder {
 
     /// Records nothing any more.
     pub(super) fn stop(&self) {
-        let running = self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(running.map(Running::finish));
     }
 }
