@@ -44,7 +44,7 @@ fn one_after_the_other(case: &Case) -> Result<(), Failure> {
             request.BaseAddress = address;
             let memory = Memory { handle, address: lab.rig.map(request)?, size: SIZE };
             ensure_eq!(memory.address, address, "the address that was asked for");
-            let pattern = 0x4400_0000 | round << 8 | u32::from(local) + 1;
+            let pattern = 0x4400_0000 | round << 8 | (u32::from(local) + 1);
             let view = lab.rig.view(memory)?;
             lab.fill(&mut worker, address, SIZE, pattern)?;
             shown.push((view, pattern));
