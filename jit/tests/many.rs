@@ -48,7 +48,7 @@ fn damage(bytes: &mut [u8], random: &mut Rng) {
     }
 }
 
-/// What programs came to.
+/// How programs ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     refused: u64,

@@ -62,7 +62,7 @@ pub(crate) const BROKEN_PAGING: &[Broken] = &[
         old: "                (entry,) = struct.unpack_from(\"<Q\", memory, at)\n",
         new: "                entry = self.__dict__.setdefault(\"remembered\", {}).setdefault((root, address >> 12, level), struct.unpack_from(\"<Q\", memory, at)[0])\n",
         case: "AnyDriver.AddressLeadsToWhatIsMappedThere",
-        told: &["memory that was mapped at the same address in its turn: word 0 is 0x440001"],
+        told: &["memory that was mapped at the same address before or is now: word 0 is 0x440001"],
     },
     Broken {
         name: "half-of-a-table-is-not-used",

@@ -49,7 +49,7 @@ fn one_after_the_other(case: &Case) -> Result<(), Failure> {
             lab.fill(&mut worker, address, SIZE, pattern)?;
             shown.push((view, pattern));
             for (view, pattern) in &shown {
-                holds(view, 0, SIZE, *pattern, "memory that was mapped at the same address in its turn")?;
+                holds(view, 0, SIZE, *pattern, "memory that was mapped at the same address before or is now")?;
             }
         }
     }
