@@ -48,7 +48,7 @@ fn damage(bytes: &mut [u8], random: &mut Rng) {
     }
 }
 
-/// How programs ended.
+/// Counts of programs by their end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     refused: u64,

@@ -29,7 +29,7 @@ impl Machine {
     fn await_socket(&mut self, socket: &Path) -> Result<(), BenchError> {
         let began = Instant::now();
         while !socket.exists() {
-            // What it ended by is said already.
+            // The reason of its end is printed already, by itself.
             if let Ok(Some(status)) = self.0.try_wait() {
                 return Err(BenchError::Machine(format!(
                     "the machine that was started for the comparison ended: {status}"

@@ -50,7 +50,7 @@ impl SegmentRow {
 /// A process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ProcessRow {
-    /// Number on the machine, by which fences name who waits for them.
+    /// Number on the machine, by which a fence names the processes that have it open.
     pub(super) id: u64,
     /// Number on the host; null for a process of the machine's own.
     pub(super) pid: Option<i32>,
