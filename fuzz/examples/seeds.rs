@@ -265,6 +265,7 @@ fn main() {
     for (name, bytes) in RINGS {
         write("rings", name, bytes);
     }
+    write("trace", "pipelines", &campanile::trace::perfetto::write(&campanile::trace::synthetic(20)));
     write("planted", "text", b"text");
     write("pe", "driver", &minimal::Minimal::new().0);
     write("pe", "dll", &minimal::Minimal::dll().0);

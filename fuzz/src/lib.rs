@@ -4,6 +4,7 @@
 
 #![deny(unsafe_code)]
 
+#[cfg_attr(not(feature = "machine"), allow(dead_code))] // the other targets read more
 mod input;
 mod targets;
 
@@ -18,22 +19,31 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-/// Every target.
+/// Every target; without the feature `machine` those alone that need none.
 pub const TARGETS: &[Target] = &[
     Target { name: "assembly", changes: 3_000, run: targets::assembly },
+    #[cfg(feature = "machine")]
     Target { name: "debug_data", changes: 3_000, run: targets::debug_data },
+    #[cfg(feature = "machine")]
     Target { name: "executors", changes: 300, run: targets::executors },
     Target { name: "inf", changes: 3_000, run: targets::inf },
     Target { name: "machine_messages", changes: 3_000, run: targets::machine_messages },
     Target { name: "packets", changes: 3_000, run: targets::packets },
     Target { name: "pe", changes: 3_000, run: targets::pe },
     Target { name: "planted", changes: 3_000, run: targets::planted },
+    #[cfg(feature = "machine")]
     Target { name: "private", changes: 100, run: targets::private },
     Target { name: "programs", changes: 3_000, run: targets::programs },
+    #[cfg(feature = "machine")]
     Target { name: "rings", changes: 300, run: targets::rings },
     Target { name: "spirv", changes: 3_000, run: targets::spirv },
+    #[cfg(feature = "machine")]
     Target { name: "thunks", changes: 300, run: targets::thunks },
+    #[cfg(feature = "machine")]
+    Target { name: "trace", changes: 1_000, run: targets::trace },
+    #[cfg(feature = "machine")]
     Target { name: "vfio_user", changes: 1_000, run: targets::vfio_user },
+    #[cfg(feature = "machine")]
     Target { name: "walks", changes: 500, run: targets::walks },
 ];
 

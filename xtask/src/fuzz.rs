@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus};
 use std::str::FromStr;
 
 use clap::Args;
+use serde::Deserialize;
 
 /// Nothing was found.
 const EXIT_OK: u8 = 0;
@@ -93,19 +94,27 @@ pub(crate) fn fuzz(root: &Path, options: &Options) -> u8 {
     })
 }
 
+/// The targets, by what they need, with what they read.
+#[derive(Deserialize)]
+struct Targets {
+    alone: BTreeMap<String, String>,
+    machine: BTreeMap<String, String>,
+}
+
 fn run(root: &Path, options: &Options) -> Result<u8, String> {
-    let targets: BTreeMap<String, String> = toml::from_str(TARGETS).map_err(|error| format!("the targets: {error}"))?;
+    let targets: Targets = toml::from_str(TARGETS).map_err(|error| format!("the targets: {error}"))?;
+    let all: BTreeMap<_, _> = targets.alone.iter().chain(&targets.machine).collect();
     let Some(name) = &options.target else {
-        for (name, reads) in targets {
-            println!("{name:<12} {reads}");
+        for (name, reads) in all {
+            println!("{name:<16} {reads}");
         }
         return Ok(EXIT_OK);
     };
-    if !targets.contains_key(name) {
-        let known: Vec<&str> = targets.keys().map(String::as_str).collect();
+    if !all.contains_key(name) {
+        let known: Vec<&str> = all.keys().map(|name| name.as_str()).collect();
         return Err(format!("there is no fuzz target {name}; there are {}", known.join(", ")));
     }
-    let engine = build(root)?;
+    let engine = build(root, targets.alone.contains_key(name))?;
     work(root, &engine, name, options)
 }
 
@@ -142,8 +151,8 @@ fn arguments(options: &Options) -> Vec<String> {
     arguments
 }
 
-/// Builds the engine with the compiler's instrumentation.
-fn build(root: &Path) -> Result<PathBuf, String> {
+/// Builds the engine with the compiler's instrumentation, with the machine or without it.
+fn build(root: &Path, alone: bool) -> Result<PathBuf, String> {
     let compiler = env::var_os("CXX").unwrap_or_else(|| "c++".into());
     if Command::new(&compiler).arg("--version").output().is_err() {
         return Err(format!(
@@ -152,10 +161,13 @@ fn build(root: &Path) -> Result<PathBuf, String> {
         ));
     }
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let folder = root.join("target/fuzz");
+    let folder = root.join(if alone { "target/fuzz/alone" } else { "target/fuzz" });
     let mut command = Command::new(cargo);
     command.args(["build", "--profile", "fuzz", "--locked", "--target", HOST]);
     command.args(["--package", "campanile-fuzz", "--bin", "campanile-fuzz-engine", "--features", "engine"]);
+    if alone {
+        command.arg("--no-default-features");
+    }
     command.current_dir(root);
     command.env("CARGO_TARGET_DIR", &folder).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
     let status = command.status().map_err(|error| format!("cargo does not start: {error}"))?;
