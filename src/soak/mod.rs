@@ -2,6 +2,7 @@
 //! they stand still, and what the machine holds is compared with what they have; at the end nothing may be left.
 
 mod counts;
+mod delay;
 mod disturb;
 mod gate;
 mod live;
@@ -70,6 +71,7 @@ pub fn soak(options: &Options) -> Result<Report, SetupError> {
             let world = &world;
             scope.spawn(move || program::run(world, number));
         }
+        scope.spawn(|| world.delay.watch(|| world.is_over()));
         disturb::run(&world, began + options.time);
     });
     let (mut report, system) = world.end(began.elapsed());

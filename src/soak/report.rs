@@ -63,6 +63,8 @@ pub struct Report {
     pub sleeps: u64,
     /// Times that an engine went to F1.
     pub engine_sleeps: u64,
+    /// Milliseconds by which the host ran a thread late, at most.
+    pub longest_delay_ms: u64,
     /// Comparisons of what the machine held with what the programs had.
     pub comparisons: u64,
     /// A text for each thing that was wrong.
@@ -70,7 +72,14 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(seed: u64, programs: u32, took: Duration, counts: &Counts, findings: Vec<String>) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        programs: u32,
+        took: Duration,
+        counts: &Counts,
+        longest_delay_ms: u64,
+        findings: Vec<String>,
+    ) -> Self {
         Self {
             seed,
             programs,
@@ -85,6 +94,7 @@ impl Report {
             lost_by_removal: get(&counts.lost_by_removal),
             sleeps: get(&counts.sleeps),
             engine_sleeps: get(&counts.engine_sleeps),
+            longest_delay_ms,
             comparisons: get(&counts.comparisons),
             findings,
         }
@@ -118,6 +128,7 @@ impl Report {
             ("  processes that ended early by that", self.lost_by_removal),
             ("times in D3 under load", self.sleeps),
             ("times that an engine was in F1", self.engine_sleeps),
+            ("milliseconds a thread ran late, at most", self.longest_delay_ms),
             ("comparisons of machine and programs", self.comparisons),
             ("findings", self.findings.len() as u64),
         ];

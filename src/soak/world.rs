@@ -13,6 +13,7 @@ use wddm_ddi::types::LUID;
 
 use super::Options;
 use super::counts::{Counts, count, get};
+use super::delay::Delay;
 use super::gate::Gate;
 use super::live::{Held, Units};
 use super::report::Report;
@@ -20,6 +21,8 @@ use super::report::Report;
 /// Findings that are kept; a fault of the machine shows in all programs.
 const FINDINGS_MAX: usize = 20;
 
+/// Lines of the log that are told beside what the system has made good.
+const LOG_LINES: usize = 8;
 /// Longest time that the report of work that is done may take on a busy host.
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
 /// Pool blocks that the driver makes at need and keeps: one for each node, in which packets wait for which the ring of the node has no free entry.
@@ -40,6 +43,7 @@ pub(super) struct World {
     pub(super) gate: Gate,
     stop: AtomicBool,
     pub(super) counts: Counts,
+    pub(super) delay: Delay,
     findings: Mutex<Vec<String>>,
     /// Adapters that were pulled out.
     gone: Mutex<Vec<Remains>>,
@@ -83,6 +87,7 @@ impl World {
             gate: Gate::default(),
             stop: AtomicBool::new(false),
             counts: Counts::default(),
+            delay: Delay::default(),
             findings: Mutex::default(),
             gone: Mutex::default(),
         })
@@ -164,9 +169,13 @@ impl World {
 
     /// Looks for rescues, a bug check, and devices that were lost without a cause.
     fn look_for_faults(&self, machine: &Machine) {
-        let rescues = machine.take_rescues();
+        let (rescues, late) = (machine.take_rescues(), self.delay.take());
         if !rescues.is_empty() {
-            self.find(format!("made good by the system without a report of driver or device: {rescues:?}"));
+            let log = machine.debug_log();
+            let end = log.get(log.len().saturating_sub(LOG_LINES)..).unwrap_or_default().join("\n  ");
+            self.find(format!(
+                "made good by the system without a report of driver or device: {rescues:?}; the host ran a thread up to {late} ms late meanwhile, and the log ends with\n  {end}"
+            ));
         }
         if let Some(bugcheck) = machine.bugcheck() {
             self.find(format!("the machine stopped: {bugcheck}"));
@@ -200,7 +209,7 @@ impl World {
             self.find(format!("{gone} adapters that were pulled out are still referred to"));
         }
         let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let report = Report::new(self.seed, self.programs, took, &self.counts, findings);
+        let report = Report::new(self.seed, self.programs, took, &self.counts, self.delay.longest(), findings);
         (report, self.system.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -257,6 +257,8 @@ fn a_timeline_of_the_last_seconds_has_what_programs_did() {
             .iter()
             .filter(|event| matches!(event.kind, campanile::trace::EventKind::FenceSignalExecuted(_)));
         assert!(signals.count() > 0, "{arguments:?}: signals of the GPU");
+        let named: Vec<_> = kept.processes.iter().map(|process| process.name.as_str()).collect();
+        assert!(named.iter().any(|name| name.starts_with("campanile run (0x")), "{arguments:?}: {named:?}");
         let again = campanile().args(["timeline", paths[1], "--out", paths[0]]).output().expect("a start");
         assert!(again.status.success(), "a trace that was saved is drawn again");
         for path in [&page, &trace, &file] {
