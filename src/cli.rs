@@ -405,11 +405,15 @@ impl Cli {
             Some(Command::Vulkan(arguments)) => &arguments.machine_at,
             _ => &None,
         };
-        let looks_on = matches!(self.command, Some(Command::Top(_) | Command::Ctl(_)));
+        let looks_on = match &self.command {
+            Some(Command::Top(_) | Command::Ctl(_)) => true,
+            Some(Command::Timeline(arguments)) => arguments.live,
+            _ => false,
+        };
         if (machine_at.is_some() || looks_on)
             && (self.driver.is_some() || self.bus.is_some() || self.special_pool.is_some() || self.tdr.is_some())
         {
-            let rule = "--driver, --bus, --special-pool and --tdr cannot be used with --machine, nor with `top` and `ctl`: they are options of the `campanile machine` at that socket";
+            let rule = "--driver, --bus, --special-pool and --tdr cannot be used with --machine, nor with `top`, `ctl` and `timeline --live`: they are options of the `campanile machine` at that socket";
             return Err(Self::command().error(UsageKind::ArgumentConflict, rule));
         }
         if self.tdr.is_some() && matches!(self.command, Some(Command::Hlk(_))) {
@@ -648,8 +652,12 @@ mod tests {
 
     #[test]
     fn who_looks_on_at_a_machine_chooses_nothing_of_it() {
-        for arguments in [["--driver", "pe", "top"], ["top", "--bus", "vfio-user"], ["ctl", "--driver=linked", "look"]]
-        {
+        for arguments in [
+            ["--driver", "pe", "top"],
+            ["top", "--bus", "vfio-user"],
+            ["ctl", "--driver=linked", "look"],
+            ["timeline", "--live", "--tdr=TdrDelay=1"],
+        ] {
             let error = parse(&arguments).unwrap_err();
             assert!(error.to_string().contains("of the `campanile machine`"), "{arguments:?}: {error}");
         }

@@ -200,7 +200,8 @@ pub type Counting<'c> = &'c (dyn Fn() -> Result<Counts, String> + Sync);
 struct Served<'s> {
     path: &'s Path,
     counting: Counting<'s>,
-    is_there: &'s (dyn Fn(&Path) -> bool + Sync),
+    /// True while it runs and has an adapter.
+    is_there: fn() -> bool,
 }
 
 /// Cases that take most of the GPU's memory: nothing runs beside them, for it would be refused memory, or they would.
@@ -232,11 +233,7 @@ pub fn on_machine(machine: &Path, selection: &Selection, case: Option<&str>, cou
         return EXIT_INPUT;
     }
     let command = ["hlk".into(), "--machine".into(), machine.into()];
-    use std::os::unix::net::UnixStream;
-    // The machine's socket is of another type: where it listens the host says that, and connects nobody.
-    let is_gone = |error: &std::io::Error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
-    let is_there = |path: &Path| !UnixStream::connect(path).is_err_and(|error| is_gone(&error));
-    let served = Served { path: machine, counting, is_there: &is_there };
+    let served = Served { path: machine, counting, is_there: system::has_adapter };
     let code = again(selection, &command)
         .map_or_else(|code| code, |again| run_all(selection, &selected, &found, (&again, Some(served))));
     exit_code(code)
@@ -351,7 +348,7 @@ impl Run<'_> {
                     let machine = |served: &Served<'_>| format!("campanile hlk --machine {}", served.path.display());
                     let command = self.served.as_ref().map_or_else(|| "hlk".to_owned(), machine);
                     outcome.replay = Some(format!("{command} --filter {} --seed {}", about.name, self.selection.seed));
-                    if self.served.is_some_and(|served| !(served.is_there)(served.path)) {
+                    if self.served.is_some_and(|served| !(served.is_there)()) {
                         self.is_gone.store(true, Ordering::Relaxed);
                     }
                 }
@@ -433,7 +430,7 @@ fn run_all(
             let left = run.outcomes.saturating_sub(done.total as u64);
             let _ = writeln!(
                 std::io::stderr(),
-                "hlk: the machine at {} has gone; {left} cases were not run",
+                "hlk: the machine at {} has gone, or has no adapter any more; {left} cases were not run",
                 path.display()
             );
             EXIT_SYSTEM

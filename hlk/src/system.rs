@@ -11,7 +11,7 @@ use crate::exit::{EXIT_INPUT, EXIT_NO_ADAPTER, EXIT_SYSTEM};
 
 pub(crate) use os::find;
 #[cfg(unix)]
-pub(crate) use os::find_at;
+pub(crate) use os::{find_at, has_adapter};
 
 /// An adapter of this driver.
 #[derive(Debug)]
@@ -98,6 +98,11 @@ mod os {
     /// Takes the thunks of the machine that CAMPANILE_MACHINE names.
     pub(crate) fn find() -> Result<Found, Missing> {
         find_at(&remote::client::named().ok_or(Missing::Windows)?)
+    }
+
+    /// True if the machine whose thunks were taken is there, with an adapter of this driver.
+    pub(crate) fn has_adapter() -> bool {
+        first(Vec::new()).is_ok()
     }
 
     /// Takes the thunks of the machine that is served at a socket for the cases, and finds the first adapter of this driver.

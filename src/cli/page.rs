@@ -13,7 +13,7 @@ pub(super) struct TimelineArguments {
     trace: Option<PathBuf>,
     /// Draws the last seconds of a machine that `campanile machine` serves. One with `--record` has them; another one is recorded for so long first.
     #[arg(long, conflicts_with = "synthetic")]
-    live: bool,
+    pub(super) live: bool,
     /// Socket of that machine [default: the one of CAMPANILE_MACHINE].
     #[arg(long, value_name = "PATH", requires = "live")]
     machine: Option<PathBuf>,

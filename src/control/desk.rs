@@ -195,7 +195,9 @@ impl Desk {
         if system.adapters().iter().all(|adapter| machine.overview(adapter.luid()).is_some()) {
             return Err("nothing was pulled out; `campanile ctl pull-out` does that".to_owned());
         }
-        system.start().map(|()| Answer::Done).map_err(|error| error.to_string())
+        system.start().map_err(|error| error.to_string())?;
+        self.recorder.follow(system.machine(), system.luid())?;
+        Ok(Answer::Done)
     }
 
     /// The answer, and the bytes that follow it.

@@ -98,6 +98,20 @@ impl Recorder {
         Ok(perfetto::write(&trace))
     }
 
+    /// An adapter has been plugged in: what is recorded all the time is that of this one from now on, and what the one before has left is given up.
+    ///
+    /// # Errors
+    /// A text for people: the adapter cannot be traced.
+    pub(super) fn follow(&self, machine: &Machine, luid: LUID) -> Result<(), String> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_another = running.as_ref().is_none_or(|recorded| recorded.collector.luid() != luid);
+        if let Some(window) = self.window.filter(|_| is_another) {
+            drop(running.take().map(Running::finish));
+            *running = Some(Running::start(machine, luid, Some(window))?);
+        }
+        Ok(())
+    }
+
     /// Records nothing any more.
     pub(super) fn stop(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -268,6 +268,25 @@ fn a_timeline_of_the_last_seconds_has_what_programs_did() {
     }
 }
 
+/// Also if nobody has asked for anything since it was plugged in.
+#[test]
+fn what_is_recorded_all_the_time_is_of_the_adapter_that_was_plugged_in_last() {
+    let machine = Machine::serve("record-next", &["--quiet", "--record", "60"]);
+    machine.printed(&["ctl", "pull-out"]);
+    machine.printed(&["ctl", "plug-in"]);
+    assert!(machine.job(Path::new(README)).status().expect("a start").success());
+    let (page, trace) = (scratch("next.html"), scratch("next.pftrace"));
+    let paths = [page.to_str().expect("text"), trace.to_str().expect("text")];
+    machine.printed(&["timeline", "--live", "--seconds", "60", "--out", paths[0], "--save", paths[1]]);
+    let kept = campanile::trace::perfetto::read(&std::fs::read(&trace).expect("a file")).expect("a trace");
+    let is_signal = |kind: &_| matches!(kind, campanile::trace::EventKind::FenceSignalExecuted(_));
+    assert!(kept.events.iter().any(|event| is_signal(&event.kind)), "signals of the GPU");
+    for path in [&page, &trace] {
+        std::fs::remove_file(path).expect("it is there");
+    }
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
 /// Whoever asks takes nothing away.
 #[test]
 fn a_trace_that_was_told_is_kept_for_the_next_who_asks() {
