@@ -78,7 +78,7 @@ impl<'o> Served<'o> {
 
     /// Checks that the machine at a socket is as the one in this process, beside which it is measured.
     fn check_likeness(&self, named: &Path) -> Result<(), BenchError> {
-        let there = control::counts(named).map_err(BenchError::NoMachine)?.machine;
+        let there = control::description(named).map_err(BenchError::NoMachine)?.machine;
         let here = describe(&self.options.machine.system(), &self.options.machine);
         for what in ["driver", "special_pool", "variant", "bus", "scheduling", "without", "fence_storage"] {
             let (there, here) = (there.get(what), here.get(what));

@@ -119,14 +119,19 @@ impl Desk {
         Answer::Faults(known.map(state).collect())
     }
 
-    /// What the machine counted since this was asked last, and what it is: with the faults of its start and those that were injected.
-    fn take_counts(&self) -> Counts {
-        let (machine, _) = self.adapter();
+    /// What the machine is: with the faults of its start and those that were injected.
+    fn described(&self) -> Counts {
         let mut told = describe(&self.options.system(), &self.options);
         let injected = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         let injected = injected.iter().flatten().map(|(text, _)| text.clone());
         let faults: Vec<String> = self.options.faults.iter().map(ToString::to_string).chain(injected).collect();
         told.insert("faults".into(), faults.into());
+        Counts { machine: told, ..Counts::default() }
+    }
+
+    /// What the machine counted since this was asked last, and what it is.
+    fn take_counts(&self) -> Counts {
+        let ((machine, _), mut told) = (self.adapter(), self.described().machine);
         let calls: BTreeMap<_, _> =
             machine.take_ddi_calls().into_iter().map(|(ddi, count)| (ddi.into(), count)).collect();
         told.extend(calls.get("DxgkDdiInterruptRoutine").map(|count| ("interrupts".into(), (*count).into())));
@@ -209,6 +214,7 @@ impl Desk {
             Question::Inject { fault, seed } => self.inject(&fault, seed)?,
             Question::Faults => self.faults(),
             Question::TakeCounts => Answer::Counts(self.take_counts()),
+            Question::Describe => Answer::Counts(self.described()),
             Question::Withdraw { number } => self.withdraw(number)?,
             Question::Power { state } => self.power(state)?,
             Question::SleepEngine { node, physical_adapter } => self.sleep_engine(node, physical_adapter)?,

@@ -55,7 +55,19 @@ pub fn machine_path(named: Option<PathBuf>) -> Result<PathBuf, String> {
 /// # Errors
 /// A text for people: as for [`Connection::ask`].
 pub fn counts(machine: &Path) -> Result<Counts, String> {
-    let answer = Connection::open(machine).and_then(|mut machine| machine.ask(&Question::TakeCounts));
+    counts_by(machine, &Question::TakeCounts)
+}
+
+/// What the machine is that serves programs at `machine`, without counts.
+///
+/// # Errors
+/// As there.
+pub fn description(machine: &Path) -> Result<Counts, String> {
+    counts_by(machine, &Question::Describe)
+}
+
+fn counts_by(machine: &Path, question: &Question) -> Result<Counts, String> {
+    let answer = Connection::open(machine).and_then(|mut machine| machine.ask(question));
     match answer.map_err(|error| error.to_string())? {
         Answer::Counts(counts) => Ok(counts),
         _ => Err("the machine answered with something other than its counts".to_owned()),

@@ -53,6 +53,8 @@ pub enum Question {
     PlugIn,
     /// What the machine has made good, and which DDIs it has called, since this was asked last.
     TakeCounts,
+    /// What the machine is: the answer counts nothing, and takes nothing.
+    Describe,
     /// A trace of the last `seconds`, 1 to 60.
     Record { seconds: u32 },
 }
@@ -199,7 +201,7 @@ pub enum Answer {
     Text(String),
     /// To [`Question::Inject`], [`Question::Withdraw`] and [`Question::Faults`].
     Faults(Vec<FaultState>),
-    /// To [`Question::TakeCounts`].
+    /// To [`Question::TakeCounts`] and [`Question::Describe`].
     Counts(Counts),
     /// The order was carried out.
     Done,
