@@ -1,11 +1,10 @@
 //! Cases for the driver of any GPU about who may see and write what, and whose packets come first.
 
-use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::STATUS_NOT_SUPPORTED;
 
 use super::any_driver_error::{PAGE_FAULT, costs_its_device};
-use super::any_driver_lab::{Lab, SIZE, holds, lab};
+use super::any_driver_lab::{SIZE, holds, lab};
 use crate::opaque::Values;
 use crate::rig::ZERO;
 use crate::{Boot, Case, Failure, granted};
@@ -72,10 +71,7 @@ fn zeros(case: &Case) -> Result<(), Failure> {
         let view = lab.rig.view(memory)?;
         lab.fill(&mut worker, memory.address, SIZE, 0x5a5a_0003)?;
         holds(&view, 0, SIZE, 0x5a5a_0003, "memory that was filled")?;
-        let (source, target) = (request.VirtualAddress, memory.address);
-        let commands = lab.opaque.copy(Values { size: SIZE, source, target, ..Values::default() });
-        let none = || Failure::NotApplicable("the description has no line `copy`".to_owned());
-        lab.submit(&mut worker, &commands.ok_or_else(none)?)?;
+        lab.submit_copy(&mut worker, request.VirtualAddress, memory.address, SIZE)?;
         lab.wait(&worker)?;
         holds(&view, 0, SIZE, 0, "memory to which zeros were copied")?;
     }
@@ -110,16 +106,9 @@ fn half_made(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-fn claims_read_only_memory(lab: &Lab) -> Result<bool, Failure> {
-    let mut caps = D3DKMT_QUERY_GPUMMU_CAPS::zeroed();
-    let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_QUERY_GPUMMU_CAPS;
-    granted(lab.rig.kmt.ask(lab.rig.adapter, kind, &mut caps), "KMTQAITYPE_QUERY_GPUMMU_CAPS")?;
-    Ok(caps.Caps.Flags.ReadOnlyMemorySupported())
-}
-
 fn read_only(case: &Case) -> Result<(), Failure> {
     let (mut lab, mut other) = (lab(case)?, lab(case)?);
-    if !claims_read_only_memory(&lab)? {
+    if !lab.gpu_mmu_caps()?.Flags.ReadOnlyMemorySupported() {
         return Err(Failure::NotApplicable("the driver does not claim ReadOnlyMemorySupported".to_owned()));
     }
     for local in other.kinds().collect::<Vec<_>>() {

@@ -209,6 +209,24 @@ impl Lab {
         self.submit(worker, &commands)
     }
 
+    /// Submits a copy of memory.
+    ///
+    /// # Errors
+    /// [`Failure::NotApplicable`] if the description has no such commands.
+    pub(super) fn submit_copy(&self, worker: &mut Worker, source: u64, target: u64, size: u64) -> Result<(), Failure> {
+        let commands = self.opaque.copy(Values { size, source, target, ..Values::default() });
+        let none = || Failure::NotApplicable("the description has no line `copy`".to_owned());
+        self.submit(worker, &commands.ok_or_else(none)?)
+    }
+
+    /// What the driver claims of its page tables.
+    pub(super) fn gpu_mmu_caps(&self) -> Result<D3DKMT_GPUMMU_CAPS, Failure> {
+        let mut caps = D3DKMT_QUERY_GPUMMU_CAPS::zeroed();
+        let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_QUERY_GPUMMU_CAPS;
+        granted(self.rig.kmt.ask(self.rig.adapter, kind, &mut caps), "KMTQAITYPE_QUERY_GPUMMU_CAPS")?;
+        Ok(caps.Caps)
+    }
+
     /// Bytes of the memory that the GPU has of its own, or that it has for both kinds if it has none.
     pub fn sizes(&self) -> Result<D3DKMT_SEGMENTSIZEINFO, Failure> {
         let mut sizes = D3DKMT_SEGMENTSIZEINFO::zeroed();

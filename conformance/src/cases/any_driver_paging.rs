@@ -1,14 +1,12 @@
 //! Cases for the driver of any GPU about paging operations beside moves of memory: where an address leads, how far apart addresses lie, changes between packets, memory that was offered.
 
-use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::any_driver_lab::{Lab, SIZE, Worker, holds, lab};
 use super::offer::{HIGH, KEPT, offer, try_reclaim};
-use crate::opaque::Values;
-use crate::rig::{Memory, View, copy_operation, map_operation, unmap_operation};
+use crate::rig::{Memory, View, ZERO, copy_operation, map_operation, unmap_operation};
 use crate::{Boot, Case, Failure, granted};
 
 cases! { neutral "AnyDriver";
@@ -56,21 +54,13 @@ fn one_after_the_other(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Bits of a virtual address of the GPU, as the driver claims them.
-fn address_bits(lab: &Lab) -> Result<u32, Failure> {
-    let mut caps = D3DKMT_QUERY_GPUMMU_CAPS::zeroed();
-    let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_QUERY_GPUMMU_CAPS;
-    granted(lab.rig.kmt.ask(lab.rig.adapter, kind, &mut caps), "KMTQAITYPE_QUERY_GPUMMU_CAPS")?;
-    Ok(caps.Caps.VirtualAddressBitCount)
-}
-
 fn far_apart(case: &Case) -> Result<(), Failure> {
     /// The granularity of addresses.
     const UNIT: u64 = 64 << 10;
     /// The lowest power of two with space before it.
     const FIRST: u32 = 18;
     let lab = lab(case)?;
-    let bits = address_bits(&lab)?;
+    let bits = lab.gpu_mmu_caps()?.VirtualAddressBitCount;
     ensure!((FIRST + 1..=64).contains(&bits), "VirtualAddressBitCount is {bits}");
     let mut worker = lab.worker()?;
     let powers = FIRST..bits;
@@ -104,13 +94,6 @@ fn far_apart(case: &Case) -> Result<(), Failure> {
     lab.work()
 }
 
-/// A packet that copies a page to a place in the seen memory, where the description has such commands.
-fn read_page(lab: &Lab, worker: &mut Worker, source: u64, target: u64) -> Result<(), Failure> {
-    let commands = lab.opaque.copy(Values { size: PAGE, source, target, ..Values::default() });
-    let none = || Failure::NotApplicable("the description has no line `copy`".to_owned());
-    lab.submit(worker, &commands.ok_or_else(none)?)
-}
-
 fn between_packets(case: &Case) -> Result<(), Failure> {
     const REGION: u64 = 64 << 10;
     let lab = lab(case)?;
@@ -130,11 +113,10 @@ fn between_packets(case: &Case) -> Result<(), Failure> {
         let view = lab.rig.view(seen)?;
         view.fill(0xee);
         let page = |number: u64| (base + number * PAGE, PAGE);
-        let zero = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Zero(true);
         let steps = [
             vec![map_operation(page(0), shown.handle, 5 * PAGE, 0)],
             vec![map_operation(page(0), shown.handle, 7 * PAGE, 0), copy_operation(page(3), base)],
-            vec![unmap_operation(page(0), zero)],
+            vec![unmap_operation(page(0), ZERO)],
         ];
         // Pages 0 and 3, before the first step and behind each: what is not mapped is zero.
         let expected = [[0, 0], [0x6600_0005, 0], [0x6600_0007, 0x6600_0007], [0, 0x6600_0007]];
@@ -143,8 +125,8 @@ fn between_packets(case: &Case) -> Result<(), Failure> {
             if let Some(operations) = step {
                 change_behind(&lab, &worker, fence.handle, start + 2 * slot - 1, operations)?;
             }
-            read_page(&lab, &mut worker, base, seen.address + 2 * slot * PAGE)?;
-            read_page(&lab, &mut worker, base + 3 * PAGE, seen.address + (2 * slot + 1) * PAGE)?;
+            lab.submit_copy(&mut worker, base, seen.address + 2 * slot * PAGE, PAGE)?;
+            lab.submit_copy(&mut worker, base + 3 * PAGE, seen.address + (2 * slot + 1) * PAGE, PAGE)?;
         }
         lab.wait(&worker)?;
         for (place, pattern) in (0..).zip(expected.into_iter().flatten()) {
