@@ -219,7 +219,7 @@ impl Lab {
         self.submit(worker, &commands.ok_or_else(none)?)
     }
 
-    /// What the driver claims of its page tables.
+    /// The capabilities of page tables, as the driver claims them.
     pub(super) fn gpu_mmu_caps(&self) -> Result<D3DKMT_GPUMMU_CAPS, Failure> {
         let mut caps = D3DKMT_QUERY_GPUMMU_CAPS::zeroed();
         let kind = KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_QUERY_GPUMMU_CAPS;
