@@ -103,6 +103,12 @@ impl AdapterCaps {
         (node % count, node / count)
     }
 
+    /// The ordinals of a node as text: `1`, or `0.1` with the physical adapter in front where there are several.
+    pub(crate) fn place(&self, node: u32) -> String {
+        let (ordinal, engine) = self.ordinals(node);
+        if self.engines > 1 { format!("{engine}.{ordinal}") } else { ordinal.to_string() }
+    }
+
     /// The node with these ordinals.
     pub(crate) fn node_at(&self, ordinal: u32, engine: u32) -> Option<u32> {
         let count = self.nodes_of_engine();

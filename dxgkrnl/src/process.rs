@@ -547,7 +547,7 @@ impl Process {
         }
         if let Some(machine) = self.whole_machine() {
             machine.keep_what_is_left_by(&self.quotas);
-            machine.end_debug_names(self.id);
+            machine.end_debug_names(self.id, &self.name);
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) known: HashSet<u64>,
     /// Names that programs have given their objects, as they are at the end.
     pub(super) names: Vec<DebugName>,
-    /// Numbers on the machine and names of the programs that use the adapter at the end.
+    /// Numbers on the machine and names of the programs that use the adapter at the end, and of those that have ended.
     pub(super) programs: Vec<(u64, String)>,
 }
 
@@ -77,10 +77,12 @@ impl Kept {
         self.found.add(machine.fence_log(luid).unwrap_or_default(), machine.take_trace(luid).unwrap_or_default());
     }
 
-    /// All of it, with the names that objects and programs have now.
+    /// All of it, with the names that objects and programs have now, or had when they ended.
     pub(super) fn whole(self, machine: &Machine, luid: LUID) -> Found {
         let processes = machine.overview(luid).map(|told| told.processes).unwrap_or_default();
-        let programs = processes.into_iter().map(|process| (process.id, process.name)).collect();
+        let running = processes.into_iter().map(|process| (process.id, process.name));
+        let ended = machine.ended_programs().into_iter().map(|(process, name)| (process, name.to_string()));
+        let programs = running.chain(ended).collect();
         let found = Found { names: machine.debug_names(), programs, ..self.found };
         match self.window {
             Some(window) => window.whole(found),

@@ -298,6 +298,8 @@ fn a_trace_that_was_told_is_kept_for_the_next_who_asks() {
         let drawn = ["timeline", "--live", "--seconds", "60", "--out", paths[0], "--save", paths[1]];
         machine.printed(&drawn);
         let kept = campanile::trace::perfetto::read(&std::fs::read(&trace).expect("a file")).expect("a trace");
+        let named: Vec<_> = kept.processes.iter().map(|process| process.name.as_str()).collect();
+        assert!(named.iter().any(|name| name.starts_with("campanile run (0x")), "a program that has ended: {named:?}");
         let is_signal = |kind: &_| matches!(kind, campanile::trace::EventKind::FenceSignalExecuted(_));
         kept.events.iter().filter(|event| is_signal(&event.kind)).count()
     };

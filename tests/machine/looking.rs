@@ -61,3 +61,14 @@ fn lines_of_top_name_processes_engines_and_segments_as_looks_do() {
     assert!(ids(&look) && ids(&top), "{top}");
     job.wait().expect("an end");
 }
+
+/// In tables and tree alike, as `ctl sleep-engine --physical-adapter` takes them.
+#[test]
+fn nodes_of_linked_adapters_are_named_with_the_adapter_in_front() {
+    let machine = Machine::serve("linked", &["--quiet", "--device-variant", "linked"]);
+    let (look, tree) = (machine.printed(&["ctl", "look"]), machine.printed(&["ctl", "tree"]));
+    for node in ["0.0", "0.2", "1.0", "1.2"] {
+        assert!(look.lines().any(|line| line.starts_with(&format!("{node} "))), "{node}: {look}");
+        assert!(tree.contains(&format!("node {node}: packets submitted")), "{node}: {tree}");
+    }
+}

@@ -1,4 +1,5 @@
-//! Names that programs give their objects, for traces. The store is bounded, and outlives the programs for a while: a trace is looked at when they have ended.
+//! Names of programs that have ended, and those that programs give their objects, for traces. The store is bounded, and outlives the programs for a while: a trace is looked at
+//! when they have ended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use super::Machine;
 const NAMES_MAX: usize = 4096;
 /// Most programs that have ended and whose names are kept; those of the one that ended first go when there is one more.
 const ENDED_MAX: usize = 16;
+/// Most programs that have ended and that are known by name themselves: the ones that ended last.
+const ENDED_PROGRAMS_MAX: usize = 1024;
 
 /// Object that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +52,16 @@ struct OfProcess {
     names: VecDeque<DebugName>,
 }
 
-/// Names by process, the process that named something first in front.
+/// Names by process, the process that named something first in front, and the programs that have ended, the last one behind.
 #[derive(Default)]
-pub(super) struct DebugNames(Mutex<Vec<OfProcess>>);
+pub(super) struct DebugNames {
+    all: Mutex<Vec<OfProcess>>,
+    ended: Mutex<VecDeque<(u64, Arc<str>)>>,
+}
 
 impl DebugNames {
     fn set(&self, name: DebugName) {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.all);
         let place = match all.iter().position(|other| other.process == name.process) {
             Some(place) => place,
             None => {
@@ -74,8 +80,15 @@ impl DebugNames {
         of.names.push_back(name);
     }
 
-    fn end(&self, process: u64) {
-        let mut all = lock(&self.0);
+    fn end(&self, process: u64, name: &str) {
+        {
+            let mut ended = lock(&self.ended);
+            if ended.len() == ENDED_PROGRAMS_MAX {
+                ended.pop_front();
+            }
+            ended.push_back((process, name.into()));
+        }
+        let mut all = lock(&self.all);
         all.iter_mut().filter(|of| of.process == process).for_each(|of| of.has_ended = true);
         if all.iter().filter(|of| of.has_ended).count() > ENDED_MAX
             && let Some(first) = all.iter().position(|of| of.has_ended)
@@ -98,14 +111,19 @@ impl Machine {
         self.0.debug_names.set(DebugName { process, of, object, part, given, text: text.into() });
     }
 
-    /// A process has ended: its names are kept until others have ended after it.
-    pub(crate) fn end_debug_names(&self, process: u64) {
-        self.0.debug_names.end(process);
+    /// A process of this name has ended: its names are kept until others have ended after it.
+    pub(crate) fn end_debug_names(&self, process: u64, name: &str) {
+        self.0.debug_names.end(process, name);
+    }
+
+    /// Numbers and names of the programs that have ended, of the last 1024 of them.
+    pub fn ended_programs(&self) -> Vec<(u64, Arc<str>)> {
+        lock(&self.0.debug_names.ended).iter().cloned().collect()
     }
 
     /// The names that the objects of programs have, also of those that ended lately.
     pub fn debug_names(&self) -> Vec<DebugName> {
-        lock(&self.0.debug_names.0).iter().flat_map(|of| of.names.iter().cloned()).collect()
+        lock(&self.0.debug_names.all).iter().flat_map(|of| of.names.iter().cloned()).collect()
     }
 }
 
@@ -118,7 +136,7 @@ mod tests {
     }
 
     fn texts(names: &DebugNames) -> Vec<String> {
-        lock(&names.0).iter().flat_map(|of| of.names.iter().map(|name| name.text.to_string())).collect()
+        lock(&names.all).iter().flat_map(|of| of.names.iter().map(|name| name.text.to_string())).collect()
     }
 
     #[test]
@@ -149,10 +167,23 @@ mod tests {
             names.set(name(process, 1, &process.to_string()));
         }
         for process in 1..20 {
-            names.end(process);
+            names.end(process, "program");
         }
-        names.end(77);
+        names.end(77, "program");
         assert_eq!(texts(&names).len(), 17);
         assert_eq!(texts(&names)[..2], ["0", "4"], "a program that runs keeps its names");
+    }
+
+    #[test]
+    fn the_last_1024_programs_that_have_ended_are_known_by_name() {
+        let names = DebugNames::default();
+        for process in 0..1030 {
+            names.end(process, &process.to_string());
+        }
+        let ended = lock(&names.ended);
+        assert_eq!(
+            (ended.len(), ended.front(), ended.back()),
+            (1024, Some(&(6, "6".into())), Some(&(1029, "1029".into())))
+        );
     }
 }

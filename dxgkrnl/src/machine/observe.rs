@@ -139,7 +139,8 @@ impl Machine {
 
     /// Queues, fences and doorbells of an adapter as they are now; `None` if there is no such adapter.
     pub fn inspect(&self, luid: LUID) -> Option<Tree> {
-        self.adapter(luid)?.scheduler().map(|scheduler| scheduler.inspect())
+        let adapter = self.adapter(luid)?;
+        adapter.scheduler().map(|scheduler| scheduler.inspect(adapter.caps()))
     }
 
     /// Preemptions of packets that were asked for on a node, and packets handed over again after one, so far; `None` if there is no such

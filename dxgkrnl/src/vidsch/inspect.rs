@@ -7,6 +7,7 @@ use super::objects::fence::SyncObject;
 use super::objects::hardware::HwQueue;
 use super::objects::running::NodeFigures;
 use super::scheduler::VidSch;
+use crate::caps::AdapterCaps;
 
 /// A software queue and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,15 +115,17 @@ impl VidSch {
         self.looks.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn inspect(&self) -> Tree {
-        let nodes = self.nodes.iter().enumerate().map(|(index, node)| {
+    /// Nodes, contexts and fences of an adapter that has these caps.
+    pub(crate) fn inspect(&self, caps: &AdapterCaps) -> Tree {
+        let nodes = (0..).zip(&self.nodes).map(|(number, node)| {
             let state = node.state();
             let (flying, waiting) = state.counts();
             let (preemptions, again) = state.preemptions();
             Tree::new(
                 format!(
-                    "node {index}: packets submitted by the system {:#x}, completed {:#x}, on the hardware {flying}, waiting {waiting}, \
+                    "node {}: packets submitted by the system {:#x}, completed {:#x}, on the hardware {flying}, waiting {waiting}, \
                      preemptions {preemptions}, handed over again {again}",
+                    caps.place(number),
                     state.fences.last_submitted(),
                     state.fences.last_completed(),
                 ),
@@ -134,14 +137,14 @@ impl VidSch {
             let (issued, completed) = context.suspensions();
             let error = context.device().error().map_or_else(String::new, |error| format!(", device lost: {error}"));
             Tree::new(
-                format!("context on node {}: suspended {completed} of {issued}{error}", context.node()),
+                format!("context on node {}: suspended {completed} of {issued}{error}", caps.place(context.node())),
                 context.queues().iter().map(|queue| inspect_queue(queue)).collect(),
             )
         });
         let packet_contexts = self.packet_contexts.all();
         let packet_contexts = packet_contexts.iter().map(|context| {
             let error = context.device().error().map_or_else(String::new, |error| format!(", device lost: {error}"));
-            let (node, last, held) = (context.node(), context.last_submitted(), context.held());
+            let (node, last, held) = (caps.place(context.node()), context.last_submitted(), context.held());
             Tree::new(format!("context of packets on node {node}: {last} submitted, {held} held{error}"), Vec::new())
         });
         let contexts: Vec<_> = contexts.chain(packet_contexts).collect();
