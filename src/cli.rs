@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind as UsageKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
@@ -14,6 +14,7 @@ mod page;
 mod qemu;
 mod served;
 mod soak;
+mod system;
 mod vulkan_program;
 mod words;
 
@@ -22,11 +23,11 @@ use page::TimelineArguments;
 use qemu::QemuArguments;
 use served::{CtlArguments, DeviceArguments, TopArguments};
 use soak::SoakArguments;
+use system::SystemArguments;
 use testbed::device::{ChildOptions, child_command};
 use testbed::exit::EXIT_INPUT;
 use testbed::setup::{
-    BusChoice, DriverChoice, DriverLimit, FaultOption, Feature, FenceStorage, LockDelays, MachineOptions, PoolChoice,
-    TdrChoice, VariantOptions, fault_help, select_user_mode_name, show_log, variant_help,
+    FaultOption, Feature, FenceStorage, LockDelays, MachineOptions, VariantOptions, fault_help, variant_help,
 };
 use vulkan_program::VulkanArguments;
 use words::{how_cases_run, what_is_measured};
@@ -49,41 +50,8 @@ struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     run: RunArguments,
-    /// Kernel-mode driver to load: `linked` (the one in this program), `pe` (the image that `cargo xtask pe` built), or the path of a
-    /// driver image. The default is the value of the environment variable CAMPANILE_DRIVER, or `linked`.
-    #[arg(long, global = true, value_name = "DRIVER")]
-    driver: Option<DriverChoice>,
-    /// How the GPUs are reached: `direct` (in this process, by calls), `vfio-user` (in this process, over the vfio-user protocol),
-    /// `vfio-user-process` (each in a process of its own, which is started for it), `vfio-user=SOCKET` (served by `campanile device`, with the
-    /// variant that was given there; a socket for each GPU, separated by commas), or `vfio=FUNCTION` (a PCI function of this machine that is
-    /// bound to vfio-pci, such as 0000:01:00.0; one for each GPU, separated by commas). The default is the value of the environment variable
-    /// CAMPANILE_BUS, or `direct`.
-    #[arg(long, global = true, value_name = "BUS")]
-    bus: Option<BusChoice>,
-    /// Gives each pool block of the driver pages of its own, between pages that cannot be accessed: at `end` (without a value) the
-    /// instruction that overruns a block or accesses it after it was freed faults, at `start` the one that underruns it.
-    /// Best with a driver image, whose faults become bug checks; a fault of the linked driver ends the program. The default is the value of the
-    /// environment variable CAMPANILE_SPECIAL_POOL (`off`, `end` or `start`), or `off`.
-    #[arg(long, global = true, value_name = "END", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
-    special_pool: Option<PoolChoice>,
-    /// UserModeDriverName in the software key of the driver, which its INF file has on Windows: an adapter that is not compute-only does not start
-    /// without one. Nothing of that name is loaded. The default is the value of the environment variable CAMPANILE_USER_MODE_DRIVER_NAME.
-    #[arg(long, global = true, value_name = "NAME")]
-    user_mode_driver_name: Option<String>,
-    /// Seconds that a call into the driver may take; half of that at DISPATCH_LEVEL and above. A call that takes longer stops the machine with a
-    /// bug check that names it; if the driver cannot be interrupted, the program ends. The default is the value of the environment variable
-    /// CAMPANILE_DRIVER_LIMIT, or 300; in conformance cases it is five sixths of the time that a case may take.
-    #[arg(long, global = true, value_name = "SECONDS")]
-    driver_limit: Option<DriverLimit>,
-    /// Values of timeout detection and recovery, by their names below Control\GraphicsDrivers: TdrLevel, TdrDelay, TdrDdiDelay, TdrLimitTime,
-    /// TdrLimitCount, TdrDebugMode, TdrTestMode, such as `TdrDelay=60,TdrTestMode=1`; times are in seconds. Not for conformance cases, which have
-    /// settings of their own. The default is the value of the environment variable CAMPANILE_TDR, or what Windows has without such values.
-    #[arg(long, global = true, value_name = "SETTINGS")]
-    tdr: Option<TdrChoice>,
-    /// Prints the drivers' DbgPrint output, and the operating-system side's diagnostics about them, to standard error as they come. Setting the
-    /// environment variable CAMPANILE_LOG to anything but 0 does the same.
-    #[arg(long, global = true)]
-    log: bool,
+    #[command(flatten)]
+    system: SystemArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -208,7 +176,7 @@ struct RunArguments {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Injects a fault into the GPU, such as `hang:node=1,after=100`. May be given several times.
-    #[arg(long, value_name = "FAULT", long_help = fault_help())]
+    #[arg(long, value_name = "FAULT", long_help = fault_help("Injects a fault into the GPU once the work has begun, and reports at the end how the machine recovered. May be given several times."))]
     fault: Vec<FaultOption>,
     /// Writes what DxgkDdiCollectDbgInfo returned at the last timeout to a file, for `campanile debug decode`.
     #[arg(long, value_name = "FILE")]
@@ -395,7 +363,43 @@ impl From<MachineArguments> for MachineOptions {
     }
 }
 
+impl Command {
+    /// True for a command that has no machine of its own, so that options of one mean nothing to it.
+    fn boots_nothing(&self) -> bool {
+        matches!(
+            self,
+            Self::Top(_)
+                | Self::Ctl(_)
+                | Self::Device(_)
+                | Self::Timeline(_)
+                | Self::Debug(_)
+                | Self::Asm { .. }
+                | Self::Disasm { .. }
+        )
+    }
+}
+
+/// Names of the commands that [`Command::boots_nothing`] is about.
+const BOOT_NOTHING: [&str; 7] = ["top", "ctl", "device", "timeline", "debug", "asm", "disasm"];
+
 impl Cli {
+    /// The command line for clap: the help of commands that boot nothing is without options of a machine.
+    fn line() -> clap::Command {
+        let mut line = Self::command();
+        // Passes the options that every command has on to the commands.
+        line.build();
+        line.mut_subcommands(|command| match BOOT_NOTHING.contains(&command.get_name()) {
+            true => system::without_help(command),
+            false => command,
+        })
+    }
+
+    fn parse_from_words(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, clap::Error> {
+        let mut line = Self::line();
+        let mut matches = line.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut line))?.checked()
+    }
+
     /// Before a command stand only the options that every command has; those of `run` would be lost there.
     fn checked(self) -> Result<Self, clap::Error> {
         let machine_at = match &self.command {
@@ -410,52 +414,40 @@ impl Cli {
             Some(Command::Timeline(arguments)) => arguments.live,
             _ => false,
         };
-        if (machine_at.is_some() || looks_on)
-            && (self.driver.is_some() || self.bus.is_some() || self.special_pool.is_some() || self.tdr.is_some())
-        {
-            let rule = "--driver, --bus, --special-pool and --tdr cannot be used with --machine, nor with `top`, `ctl` and `timeline --live`: they are options of the `campanile machine` at that socket";
-            return Err(Self::command().error(UsageKind::ArgumentConflict, rule));
+        let refused = |rule: &str| Err(Self::command().error(UsageKind::ArgumentConflict, rule));
+        let names_anything = self.system != SystemArguments::default();
+        if machine_at.is_some() && self.system.names_what_is_booted() || looks_on && names_anything {
+            return refused(
+                "options of a machine, such as --driver, --bus and --tdr, cannot be used with --machine, nor with `top`, `ctl` and `timeline --live`: give them to the `campanile machine` at that socket",
+            );
         }
-        if self.tdr.is_some() && matches!(self.command, Some(Command::Hlk(_))) {
-            let rule =
-                "--tdr cannot be used with `hlk`: each conformance case has settings of timeouts that belong to it";
-            return Err(Self::command().error(UsageKind::ArgumentConflict, rule));
+        if names_anything && self.command.as_ref().is_some_and(Command::boots_nothing) {
+            return refused(
+                "options of a machine, such as --driver, --bus and --log, cannot be used with this command: it boots none",
+            );
+        }
+        if self.system.tdr.is_some() && matches!(self.command, Some(Command::Hlk(_))) {
+            return refused(
+                "--tdr cannot be used with `hlk`: each conformance case has settings of timeouts that belong to it",
+            );
         }
         if self.command.is_none() || self.run == RunArguments::default() {
             return Ok(self);
         }
-        let rule = "files and the options of a command come after its name; a file with the name of a command is given as ./NAME";
-        Err(Self::command().error(UsageKind::ArgumentConflict, rule))
+        refused(
+            "files and the options of a command come after its name; a file with the name of a command is given as ./NAME",
+        )
     }
 }
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse().and_then(Cli::checked) {
+    let cli = match Cli::parse_from_words(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(print::usage(&error)),
     };
-    if let Some(driver) = cli.driver {
-        driver.select();
-    }
-    if let Some(bus) = cli.bus {
-        bus.select();
-    }
-    if let Some(pool) = cli.special_pool {
-        pool.select();
-    }
-    if let Some(name) = cli.user_mode_driver_name {
-        select_user_mode_name(name);
-    }
-    if let Some(limit) = cli.driver_limit {
-        limit.select();
-    }
-    if let Some(settings) = cli.tdr {
-        settings.select();
-    }
-    if cli.log {
-        show_log();
-    }
+    let log = cli.system.log;
+    cli.system.select();
     let code = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(arguments) => run::command(&run::Options {
             files: arguments.files,
@@ -508,7 +500,7 @@ pub fn main() -> ExitCode {
         Command::Asm { file, out } => assembly::assemble_file(&file, &out),
         Command::Disasm { file } => assembly::disassemble_file(&file),
         Command::Timeline(arguments) => timeline::command(&arguments.into()),
-        Command::Vulkan(arguments) => vulkan::command(&arguments.options(cli.log)),
+        Command::Vulkan(arguments) => vulkan::command(&arguments.options(log)),
     };
     ExitCode::from(print::exit_code(code))
 }
@@ -548,7 +540,6 @@ fn hlk_command(arguments: HlkArguments) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -581,17 +572,17 @@ mod tests {
     }
 
     fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from([&["campanile"], arguments].concat())?.checked()
+        Cli::parse_from_words([&["campanile"], arguments].concat().into_iter().map(Into::into))
     }
 
     #[test]
     fn the_driver_may_be_named_before_the_command_and_after_it() {
-        let pe = DriverChoice::from(std::ffi::OsString::from("pe"));
+        let pe = testbed::setup::DriverChoice::from(std::ffi::OsString::from("pe"));
         for arguments in
             [&["--driver", "pe", "run", "a"][..], &["run", "--driver", "pe", "a"], &["--driver=pe", "run", "a"]]
         {
             let cli = parse(arguments).unwrap();
-            assert_eq!(cli.driver.as_ref(), Some(&pe), "{arguments:?}");
+            assert_eq!(cli.system.driver.as_ref(), Some(&pe), "{arguments:?}");
             let Some(Command::Run(run)) = cli.command else { panic!("{arguments:?} are not for run") };
             assert_eq!(run.files, [PathBuf::from("a")], "{arguments:?}");
         }
@@ -617,7 +608,7 @@ mod tests {
         let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
         // The table that is read is the one that is printed.
         assert!(help.contains("host-aperture=SIZE") && help.contains("no-64bit-atomics"), "{help}");
-        let text = format!("{}\n{}", variant_help(), fault_help());
+        let text = format!("{}\n{}", variant_help(), fault_help("Injects a fault into the GPU"));
         let lines = text.lines().filter(|line| !help.contains(line.trim())).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(lines, Vec::<String>::new());
     }
@@ -631,7 +622,7 @@ mod tests {
     #[test]
     fn special_pool_is_a_switch_of_every_command_and_its_value_needs_an_equals_sign() {
         let pool = |arguments: &[&str]| {
-            Cli::try_parse_from(arguments).map(|cli| cli.special_pool.map(|pool| pool.to_string()))
+            Cli::try_parse_from(arguments).map(|cli| cli.system.special_pool.map(|pool| pool.to_string()))
         };
         assert_eq!(pool(&["campanile"]).unwrap(), None);
         assert_eq!(pool(&["campanile", "--special-pool", "file"]).unwrap().as_deref(), Some("end"));
@@ -644,7 +635,7 @@ mod tests {
     #[test]
     fn the_limit_of_driver_calls_may_stand_before_the_command_and_after_it() {
         for arguments in [["--driver-limit", "7", "hlk"], ["hlk", "--driver-limit", "7"]] {
-            assert_eq!(parse(&arguments).unwrap().driver_limit, Some("7".parse().unwrap()), "{arguments:?}");
+            assert_eq!(parse(&arguments).unwrap().system.driver_limit, Some("7".parse().unwrap()), "{arguments:?}");
         }
         let error = parse(&["run", "--driver-limit", "0"]).unwrap_err();
         assert!(error.to_string().contains("a number of seconds from 1 on, not `0`"), "{error}");
@@ -657,10 +648,51 @@ mod tests {
             ["top", "--bus", "vfio-user"],
             ["ctl", "--driver=linked", "look"],
             ["timeline", "--live", "--tdr=TdrDelay=1"],
+            ["ctl", "look", "--driver-limit=5"],
+            ["top", "--count=1", "--log"],
+            ["run", "--machine=a", "--user-mode-driver-name=b"],
         ] {
             let error = parse(&arguments).unwrap_err();
-            assert!(error.to_string().contains("of the `campanile machine`"), "{arguments:?}: {error}");
+            assert!(error.to_string().contains("to the `campanile machine`"), "{arguments:?}: {error}");
         }
+    }
+
+    #[test]
+    fn commands_that_boot_no_machine_neither_take_its_options_nor_name_them_in_their_help() {
+        for arguments in [
+            ["--driver=pe", "asm", "a", "--out=b"],
+            ["disasm", "a", "--bus", "direct"],
+            ["device", "--socket=a", "--tdr", "TdrDelay=1"],
+            ["timeline", "a", "--driver-limit", "5"],
+            ["debug", "decode", "a", "--log"],
+        ] {
+            let error = parse(&arguments).unwrap_err();
+            assert!(error.to_string().contains("it boots none"), "{arguments:?}: {error}");
+        }
+        let help = |words: &[&str]| {
+            let shown = parse(&[words, &["--help"]].concat()).unwrap_err();
+            assert_eq!(shown.kind(), UsageKind::DisplayHelp, "{words:?}");
+            shown.to_string()
+        };
+        for words in [
+            &["top"][..],
+            &["ctl"],
+            &["ctl", "fault"],
+            &["device"],
+            &["timeline"],
+            &["debug", "decode"],
+            &["asm"],
+            &["disasm"],
+        ] {
+            let text = help(words);
+            let shown = |name: &&str| text.lines().any(|line| line.trim().starts_with(*name));
+            let told: Vec<_> = ["--driver", "--bus", "--special-pool", "--user-mode", "--tdr", "--log"]
+                .into_iter()
+                .filter(shown)
+                .collect();
+            assert_eq!(told, [""; 0], "{words:?}: {text}");
+        }
+        assert!(help(&["machine"]).contains("--driver-limit") && help(&["ctl"]).contains("--machine"));
     }
 
     #[test]

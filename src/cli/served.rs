@@ -75,7 +75,7 @@ enum CtlOrder {
     /// Injects a fault into the first GPU, and prints the faults with their numbers.
     Fault {
         /// The fault.
-        #[arg(value_name = "FAULT", long_help = fault_help())]
+        #[arg(value_name = "FAULT", long_help = fault_help("Injects a fault into the first GPU, now."))]
         fault: String,
         /// Seed of the draws of a fault that comes by chance.
         #[arg(long, value_name = "N", default_value_t = 24301)]

@@ -26,7 +26,7 @@ pub(super) struct SoakArguments {
     #[arg(long)]
     calm: bool,
     /// Injects a fault from the beginning on, besides what the command itself does. May be given several times.
-    #[arg(long, value_name = "FAULT", long_help = fault_help())]
+    #[arg(long, value_name = "FAULT", long_help = fault_help("Injects a fault from the beginning on, besides what the command itself does. May be given several times."))]
     fault: Vec<FaultOption>,
     /// Prints the report as JSON.
     #[arg(long)]

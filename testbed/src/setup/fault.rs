@@ -83,12 +83,12 @@ fn known() -> String {
     kinds.chain(BY_CHANCE.iter().map(|(name, _)| format!("{name}=P%"))).collect::<Vec<_>>().join(", ")
 }
 
-/// What `--help` says of the faults: every kind with its settings.
-pub fn help() -> String {
+/// The help of an option that takes a fault: what it does, then every kind of fault with its settings.
+pub fn help(does: &str) -> String {
     let kinds: Vec<_> = KINDS.iter().map(|(name, text)| format!("  {name:<22}  {text}")).collect();
     let by_chance: Vec<_> = BY_CHANCE.iter().map(|(name, _)| format!("{name}=P%")).collect();
     format!(
-        "Injects a fault into the GPU once the work has begun, and reports at the end how the machine recovered. May be given several times.\n\n\
+        "{does}\n\n\
          FAULT is a kind with settings, such as hang:node=1,after=100. Nodes are 0 (compute, the default), 1 (copy) and 2 (paging). Every kind takes \
          times=N, the number of times that it strikes, once by default:\n{}\n\
          With a chance of P percent for each event, drawn from the seed of the run: {}",
