@@ -8,8 +8,6 @@ use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use dxgkrnl::PowerSettings;
-
 mod page;
 mod qemu;
 mod served;
@@ -23,12 +21,10 @@ use page::TimelineArguments;
 use qemu::QemuArguments;
 use served::{CtlArguments, DeviceArguments, TopArguments};
 use soak::SoakArguments;
-use system::SystemArguments;
+use system::{MachineArguments, SystemArguments};
 use testbed::device::{ChildOptions, child_command};
 use testbed::exit::EXIT_INPUT;
-use testbed::setup::{
-    FaultOption, Feature, FenceStorage, LockDelays, MachineOptions, VariantOptions, fault_help, variant_help,
-};
+use testbed::setup::{FaultOption, LockDelays, MachineOptions, fault_help, variant_help};
 use vulkan_program::VulkanArguments;
 use words::{how_cases_run, what_is_measured};
 
@@ -320,49 +316,6 @@ struct ServeArguments {
     machine: MachineArguments,
 }
 
-#[derive(Args, Debug, Default, PartialEq)]
-struct MachineArguments {
-    /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
-    #[arg(long, value_name = "VARIANT", default_value = "default", long_help = variant_help())]
-    device_variant: VariantOptions,
-    /// Memory for values of native fences: `system` memory, or the GPU's `local` memory wherever that is possible.
-    #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
-    fence_storage: FenceStorage,
-    /// Features that the operating system does not enable, separated by commas; Windows decides about each, partly by its registry. Without
-    /// `hardware-scheduling` it submits one packet after the other, without `native-fence` engines do not wait for each other, and
-    /// without `user-mode-submission`, which needs both others, each submission is a system call.
-    #[arg(long, value_name = "FEATURES", value_enum, value_delimiter = ',', hide_possible_values = true)]
-    without: Vec<Feature>,
-    /// Seconds without work after which the GPU goes to D3, or `never` [default: 10, for conformance cases `never`].
-    #[arg(long, value_name = "SECONDS", value_parser = idle_time)]
-    idle_time: Option<PowerSettings>,
-}
-
-/// Settings with the idle time of devices that a text names.
-fn idle_time(text: &str) -> Result<PowerSettings, String> {
-    let seconds = match text {
-        "never" => None,
-        _ => match text.parse::<u32>() {
-            Ok(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.into())),
-            _ => return Err(format!("`{text}` is neither a number of seconds from 1 on nor `never`")),
-        },
-    };
-    Ok(PowerSettings { device_idle_time: seconds, ..PowerSettings::in_use() })
-}
-
-impl From<MachineArguments> for MachineOptions {
-    fn from(arguments: MachineArguments) -> Self {
-        Self {
-            variant: arguments.device_variant,
-            fences: arguments.fence_storage,
-            bus: None,
-            without: arguments.without,
-            power: arguments.idle_time,
-            faults: Vec::new(),
-        }
-    }
-}
-
 impl Command {
     /// True for a command that has no machine of its own, so that options of one mean nothing to it.
     fn boots_nothing(&self) -> bool {
@@ -544,16 +497,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn idle_times_are_seconds_or_never() {
-        let device = |text: &str| idle_time(text).map(|power| power.device_idle_time);
-        assert_eq!(device("7"), Ok(Some(Duration::from_secs(7))));
-        assert_eq!(device("never"), Ok(None));
-        for text in ["", "0", "-1", "soon", "4294967296"] {
-            assert!(device(text).unwrap_err().contains("never"), "{text}");
-        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::MachineArguments;
+use super::system::MachineArguments;
 use crate::soak::Options;
 use testbed::setup::{FaultOption, MachineOptions, fault_help};
 

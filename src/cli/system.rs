@@ -1,9 +1,16 @@
-//! Options of the machine that a command boots, which every command takes by the same names, in front of its own name or behind it.
+//! Options of the machine that a command boots: those that stand in front of the command's name or behind it, and those that only some commands take.
+
+use std::time::Duration;
 
 use clap::{Args, Command};
 
-use testbed::setup::{BusChoice, DriverChoice, DriverLimit, PoolChoice, TdrChoice, select_user_mode_name, show_log};
+use dxgkrnl::PowerSettings;
+use testbed::setup::{
+    BusChoice, DriverChoice, DriverLimit, Feature, FenceStorage, MachineOptions, PoolChoice, TdrChoice, VariantOptions,
+    select_user_mode_name, show_log, variant_help,
+};
 
+/// What every command takes by the same names.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(super) struct SystemArguments {
     /// Kernel-mode driver to load: `linked` (the one in this program), `pe` (the image that `cargo xtask pe` built), or the path of a
@@ -64,6 +71,50 @@ impl SystemArguments {
     }
 }
 
+/// What commands take that boot a machine.
+#[derive(Args, Debug, Default, PartialEq)]
+pub(super) struct MachineArguments {
+    /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
+    #[arg(long, value_name = "VARIANT", default_value = "default", long_help = variant_help())]
+    pub(super) device_variant: VariantOptions,
+    /// Memory for values of native fences: `system` memory, or the GPU's `local` memory wherever that is possible.
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
+    pub(super) fence_storage: FenceStorage,
+    /// Features that the operating system does not enable, separated by commas; Windows decides about each, partly by its registry. Without
+    /// `hardware-scheduling` it submits one packet after the other, without `native-fence` engines do not wait for each other, and
+    /// without `user-mode-submission`, which needs both others, each submission is a system call.
+    #[arg(long, value_name = "FEATURES", value_enum, value_delimiter = ',', hide_possible_values = true)]
+    pub(super) without: Vec<Feature>,
+    /// Seconds without work after which the GPU goes to D3, or `never` [default: 10, for conformance cases `never`].
+    #[arg(long, value_name = "SECONDS", value_parser = idle_time)]
+    pub(super) idle_time: Option<PowerSettings>,
+}
+
+/// Settings with the idle time of devices that a text names.
+fn idle_time(text: &str) -> Result<PowerSettings, String> {
+    let seconds = match text {
+        "never" => None,
+        _ => match text.parse::<u32>() {
+            Ok(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.into())),
+            _ => return Err(format!("`{text}` is neither a number of seconds from 1 on nor `never`")),
+        },
+    };
+    Ok(PowerSettings { device_idle_time: seconds, ..PowerSettings::in_use() })
+}
+
+impl From<MachineArguments> for MachineOptions {
+    fn from(arguments: MachineArguments) -> Self {
+        Self {
+            variant: arguments.device_variant,
+            fences: arguments.fence_storage,
+            bus: None,
+            without: arguments.without,
+            power: arguments.idle_time,
+            faults: Vec::new(),
+        }
+    }
+}
+
 /// Has the help of a command, and of the commands below it, be silent about these options.
 pub(super) fn without_help(command: Command) -> Command {
     let options = SystemArguments::augment_args(Command::new(""));
@@ -72,4 +123,19 @@ pub(super) fn without_help(command: Command) -> Command {
         argument.hide(is_of_system)
     };
     command.mut_args(hidden).mut_subcommands(without_help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_times_are_seconds_or_never() {
+        let device = |text: &str| idle_time(text).map(|power| power.device_idle_time);
+        assert_eq!(device("7"), Ok(Some(Duration::from_secs(7))));
+        assert_eq!(device("never"), Ok(None));
+        for text in ["", "0", "-1", "soon", "4294967296"] {
+            assert!(device(text).unwrap_err().contains("never"), "{text}");
+        }
+    }
 }
