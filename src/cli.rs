@@ -24,7 +24,7 @@ use soak::SoakArguments;
 use system::{MachineArguments, SystemArguments};
 use testbed::device::{ChildOptions, child_command};
 use testbed::exit::EXIT_INPUT;
-use testbed::setup::{FaultOption, LockDelays, MachineOptions, fault_help, variant_help};
+use testbed::setup::{FaultOption, LockDelays, MachineOptions, fault_help};
 use vulkan_program::VulkanArguments;
 use words::{how_cases_run, what_is_measured};
 
@@ -551,7 +551,7 @@ mod tests {
         let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
         // The table that is read is the one that is printed.
         assert!(help.contains("host-aperture=SIZE") && help.contains("no-64bit-atomics"), "{help}");
-        let text = format!("{}\n{}", variant_help(), fault_help("Injects a fault into the GPU"));
+        let text = format!("{}\n{}", testbed::setup::variant_help(), fault_help("Injects a fault into the GPU"));
         let lines = text.lines().filter(|line| !help.contains(line.trim())).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(lines, Vec::<String>::new());
     }

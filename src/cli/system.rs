@@ -10,7 +10,7 @@ use testbed::setup::{
     select_user_mode_name, show_log, variant_help,
 };
 
-/// What every command takes by the same names.
+/// Options that every command takes by the same names.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(super) struct SystemArguments {
     /// Kernel-mode driver to load: `linked` (the one in this program), `pe` (the image that `cargo xtask pe` built), or the path of a
@@ -71,7 +71,7 @@ impl SystemArguments {
     }
 }
 
-/// What commands take that boot a machine.
+/// Options of commands that boot a machine.
 #[derive(Args, Debug, Default, PartialEq)]
 pub(super) struct MachineArguments {
     /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
