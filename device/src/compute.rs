@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
 use crate::save_area::SaveArea;
+use crate::transfer::{Progress, SLICE_BYTES};
 use crate::translations::Translations;
 use crate::variant::Preemption;
 use campanile_hw::event::FaultKind;
@@ -97,8 +98,8 @@ impl Running {
 pub(crate) struct State<'a> {
     /// The dispatch while the queue has the node.
     pub(crate) running: &'a mut Option<Box<Running>>,
-    /// The workgroups that have ended and one more; 0 before the dispatch has begun.
-    pub(crate) partial: &'a mut u64,
+    /// The workgroups that have ended and one more, 0 before the dispatch has begun; and what is left of the slice.
+    pub(crate) progress: Progress<'a>,
     pub(crate) save_area: SaveArea,
     /// True if the queue is to leave the node as soon as it can.
     pub(crate) leaves: bool,
@@ -119,6 +120,8 @@ struct Fetched {
     bytes: Vec<u8>,
     /// The program, and its code once it was worth compiling.
     code: Arc<HostCode>,
+    /// Bytes that the state of a dispatch of it takes in a save area.
+    save_size: u32,
     /// Instructions of subgroups that were interpreted so far.
     interpreted: AtomicU64,
 }
@@ -129,23 +132,37 @@ impl Fetched {
         Program::validate(&self.bytes).ok().and_then(|program| program.line(instruction)).unwrap_or(0)
     }
 
-    /// Runs a dispatch of this program for one slice.
-    fn run<'a, 'b>(&self, dispatch: &mut Dispatch, lanes: &mut Lanes<'a, 'b>, manner: Manner<'_>) -> Outcome<Fault> {
-        let mut run = |code: &dyn Code<Lanes<'a, 'b>>, budget: &mut u64| match manner.ends_with_workgroup {
-            true => dispatch.run_workgroup(&self.code.kernel, code, lanes, budget),
-            false => dispatch.run_with(&self.code.kernel, code, lanes, budget),
+    /// Runs a dispatch of this program for what is left of a slice, in bytes that it would move in that time, and takes its part of them.
+    fn run<'a, 'b>(
+        &self,
+        dispatch: &mut Dispatch,
+        lanes: &mut Lanes<'a, 'b>,
+        manner: Manner<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Outcome<Fault> {
+        // An instruction of a slice that has so many counts as so many bytes.
+        let mut run = |code: &dyn Code<Lanes<'a, 'b>>, slice: u64| {
+            let bytes = SLICE_BYTES / slice;
+            let most = (*progress.bytes / bytes).max(1);
+            let mut budget = most;
+            let outcome = match manner.ends_with_workgroup {
+                true => dispatch.run_workgroup(&self.code.kernel, code, lanes, &mut budget),
+                false => dispatch.run_with(&self.code.kernel, code, lanes, &mut budget),
+            };
+            let executed = most - budget;
+            progress.take(executed * bytes);
+            (outcome, executed)
         };
         let long = self.code.kernel.code().len() <= COMPILED_MOST
             && self.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER;
         if let Some(compiling) = manner.compiling.filter(|_| long) {
             if let Some(code) = self.code.get() {
-                return run(code, &mut { SLICE_COMPILED });
+                return run(code, SLICE_COMPILED).0;
             }
             compiling.ask(&self.code);
         }
-        let mut budget = SLICE_INSTRUCTIONS;
-        let outcome = run(&NoCode, &mut budget);
-        self.interpreted.fetch_add(SLICE_INSTRUCTIONS - budget, Ordering::Relaxed);
+        let (outcome, executed) = run(&NoCode, SLICE_INSTRUCTIONS);
+        self.interpreted.fetch_add(executed, Ordering::Relaxed);
         outcome
     }
 }
@@ -156,6 +173,8 @@ pub(crate) struct Programs {
     recent: VecDeque<(u64, Arc<Fetched>)>,
     /// Bytes of all of them.
     bytes: usize,
+    /// Memory for the program that is fetched next.
+    spare: Vec<u8>,
 }
 
 /// A number that differs for most programs that differ.
@@ -167,6 +186,11 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Programs {
+    /// The program that was used last.
+    fn last(&self) -> Option<&Arc<Fetched>> {
+        self.recent.front().map(|(_, program)| program)
+    }
+
     /// The program with these bytes, whose digest this is, if it is in the cache.
     fn find(&mut self, digest: u64, bytes: &[u8]) -> Option<Arc<Fetched>> {
         let place = self.recent.iter().position(|(known, program)| *known == digest && program.bytes == bytes)?;
@@ -346,10 +370,17 @@ impl Paged for Lanes<'_, '_> {
 
 /// Fetches and checks a program.
 fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Dispatch) -> Result<Arc<Fetched>, Fault> {
-    let mut bytes = vec![0; packet.program_size as usize];
+    let mut bytes = std::mem::take(&mut programs.spare);
+    bytes.resize(packet.program_size as usize, 0);
     lanes.read(packet.program, &mut bytes, Intent::Execute)?;
+    if let Some(last) = programs.last().filter(|last| last.bytes == bytes) {
+        let last = last.clone();
+        programs.spare = bytes;
+        return Ok(last);
+    }
     let digest = digest(&bytes);
     if let Some(known) = programs.find(digest, &bytes) {
+        programs.spare = bytes;
         return Ok(known);
     }
     let kernel = Program::validate(&bytes).map(|program| Kernel::new(&program)).map_err(|bad| {
@@ -361,8 +392,9 @@ fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Di
         };
         Fault { rule: bad.rule as u8, ..Fault::plain(FaultKind::BadProgram, packet.program + offset) }
     })?;
+    let save_size = kernel.header().save_size();
     let code = Arc::new(HostCode::new(kernel));
-    let fetched = Arc::new(Fetched { bytes, code, interpreted: AtomicU64::new(0) });
+    let fetched = Arc::new(Fetched { bytes, code, save_size, interpreted: AtomicU64::new(0) });
     programs.remember(digest, fetched.clone());
     Ok(fetched)
 }
@@ -391,13 +423,17 @@ fn begin(
 ) -> Result<Running, Fault> {
     let program = fetch(programs, lanes, packet)?;
     let needed = match context.features.preemption {
-        Preemption::Instruction => program.code.kernel.header().save_size(),
+        Preemption::Instruction => program.save_size,
         Preemption::Workgroup => SavedDispatch::SIZE as u32,
         Preemption::Dispatch | Preemption::Buffer => 0,
     };
     state.save_area.holds(needed)?;
-    let (dispatch, begun) = match *state.partial {
-        0 => (Dispatch::new(grid(lanes, packet)?, packet.arguments), context.clock.now()),
+    let (dispatch, begun) = match *state.progress.partial {
+        0 => {
+            // Where nobody reads it beside times that were read before, it need not be exact.
+            let begun = if packet.report == 0 { context.clock.mark() } else { context.clock.now() };
+            (Dispatch::new(grid(lanes, packet)?, packet.arguments), begun)
+        }
         _ => resume(&program.code.kernel, lanes.memory, packet, &state.save_area)?,
     };
     Ok(Running { program, address: packet.program, report: packet.report, root: lanes.root, dispatch, begun })
@@ -434,38 +470,47 @@ pub(crate) fn dispatch(
     programs: &mut Programs,
     root: Location,
     packet: &packet::Dispatch,
-    state: State<'_>,
+    mut state: State<'_>,
     context: &Context<'_>,
 ) -> Result<bool, Fault> {
     known.renew(tlb, context.memory, root);
     let mut lanes = Lanes { tlb, known, memory: context.memory, root, near: None };
-    let mut current = match state.running.take() {
+    let mut fresh = None;
+    let current = match state.running.as_deref_mut() {
         Some(running) => running,
         None => {
-            let now = context.clock.now();
             let begun = begin(programs, &mut lanes, packet, (&state, context));
-            Box::new(begun.inspect_err(|fault| lanes.report_fault(packet.report, &not_begun(fault, now, context)))?)
+            let begun = begun.inspect_err(|fault| lanes.report_fault(packet.report, || not_begun(fault, context)))?;
+            let work = packet.program_size + begun.program.save_size;
+            state.progress.take(work.into());
+            fresh.insert(begun)
         }
     };
     let Running { program, dispatch, .. } = &mut *current;
     let ends_with_workgroup = state.leaves && context.features.preemption == Preemption::Workgroup;
     let compiling = (!context.features.interpreter).then_some(context.compiling);
     let manner = Manner { compiling, ends_with_workgroup };
-    match program.run(dispatch, &mut lanes, manner) {
+    let outcome = program.run(dispatch, &mut lanes, manner, &mut state.progress);
+    if state.leaves || outcome == Outcome::Paused {
+        // The slice ends here, and that of a queue that is to leave the node behind its dispatch.
+        state.progress.take(u64::MAX);
+    }
+    let ended = match outcome {
         Outcome::Paused => {
-            *state.partial = current.dispatch.workgroups_done() + 1;
-            *state.running = Some(current);
-            Ok(false)
+            *state.progress.partial = current.dispatch.workgroups_done() + 1;
+            if let Some(running) = fresh {
+                *state.running = Some(Box::new(running));
+            }
+            return Ok(false);
         }
         Outcome::Done => {
-            let done = DispatchReport { state: DISPATCH_DONE, ..report(&current, context) };
-            lanes.report(packet.report, &done)?;
-            Ok(true)
+            let done = || DispatchReport { state: DISPATCH_DONE, ..report(current, context) };
+            lanes.report(packet.report, done).map(|()| true)
         }
         Outcome::Fault(place) => {
             let fault = fault_of(&place);
             let [workgroup_x, workgroup_y, workgroup_z] = place.workgroup;
-            let faulted = DispatchReport {
+            let faulted = || DispatchReport {
                 state: DISPATCH_FAULTED,
                 fault: fault.kind as u16,
                 write: fault.write.into(),
@@ -476,12 +521,14 @@ pub(crate) fn dispatch(
                 workgroup_y,
                 workgroup_z,
                 address: fault.address,
-                ..report(&current, context)
+                ..report(current, context)
             };
-            lanes.report_fault(packet.report, &faulted);
+            lanes.report_fault(packet.report, faulted);
             Err(fault)
         }
-    }
+    };
+    *state.running = None;
+    ended
 }
 
 /// The engine is reset, and with it a dispatch ends: its report says at which lane. The report is dropped if it cannot be written.
@@ -490,7 +537,7 @@ pub(crate) fn report_reset((tlb, known): (&mut Tlb, &mut Translations), running:
     let mut lanes = Lanes { tlb, known, memory: context.memory, root: running.root, near: None };
     let at = running.position();
     let next = at.active.trailing_zeros() % LANES as u32;
-    let ended = DispatchReport {
+    let ended = || DispatchReport {
         state: DISPATCH_FAULTED,
         fault: FaultKind::Reset as u16,
         instruction: at.instruction,
@@ -501,7 +548,7 @@ pub(crate) fn report_reset((tlb, known): (&mut Tlb, &mut Translations), running:
         workgroup_z: at.workgroup_z,
         ..report(running, context)
     };
-    lanes.report_fault(running.report, &ended);
+    lanes.report_fault(running.report, ended);
 }
 
 fn report(running: &Running, context: &Context<'_>) -> DispatchReport {
@@ -519,24 +566,25 @@ fn report(running: &Running, context: &Context<'_>) -> DispatchReport {
 }
 
 /// The report of a dispatch whose program or grid is not valid, so that no lane was started.
-fn not_begun(fault: &Fault, begun: u64, context: &Context<'_>) -> DispatchReport {
-    let (state, address, ended) = (DISPATCH_FAULTED, fault.address, context.clock.now());
+fn not_begun(fault: &Fault, context: &Context<'_>) -> DispatchReport {
+    let (state, address, now) = (DISPATCH_FAULTED, fault.address, context.clock.now());
+    let (begun, ended) = (now, now);
     let (fault, write) = (fault.kind as u16, fault.write.into());
     DispatchReport { state, fault, write, address, begun, ended, ..DispatchReport::ZERO }
 }
 
 impl Lanes<'_, '_> {
     /// Writes the report of a fault. If the report cannot be written it is dropped, because the queue has faulted anyway.
-    fn report_fault(&mut self, to: u64, report: &DispatchReport) {
+    fn report_fault(&mut self, to: u64, report: impl FnOnce() -> DispatchReport) {
         let _ = self.report(to, report);
     }
 
-    /// Writes a report, its first word last.
-    fn report(&mut self, to: u64, report: &DispatchReport) -> Result<(), Fault> {
+    /// Writes a report, its first word last, if it is wanted: at 0 there is none.
+    fn report(&mut self, to: u64, report: impl FnOnce() -> DispatchReport) -> Result<(), Fault> {
         if to == 0 {
             return Ok(());
         }
-        let bytes = report.to_bytes();
+        let bytes = report().to_bytes();
         let (first, rest) = bytes.split_at(8);
         self.store(to + 8, 8, rest)?;
         fence(Ordering::Release);
@@ -553,7 +601,7 @@ mod tests {
         let text = format!("{}exit", format!("mov.i32 w0, {number}\n").repeat(instructions));
         let bytes = campanile_isa::assemble(&text).unwrap();
         let code = Arc::new(HostCode::new(Kernel::new(&Program::validate(&bytes).unwrap())));
-        Arc::new(Fetched { bytes, code, interpreted: AtomicU64::new(0) })
+        Arc::new(Fetched { bytes, save_size: code.kernel.header().save_size(), code, interpreted: AtomicU64::new(0) })
     }
 
     fn find(programs: &mut Programs, program: &Fetched) -> Option<Arc<Fetched>> {

@@ -30,7 +30,7 @@ const FIRST_WINDOW: usize = 128;
 pub(crate) struct Budget {
     /// Packets.
     pub(crate) packets: u32,
-    /// Bytes moved.
+    /// Bytes moved. A dispatch counts as so many as a slice would move in its time.
     pub(crate) bytes: u64,
     /// True if the slice ends with the command buffer in progress.
     pub(crate) ends_with_buffer: bool,
@@ -445,11 +445,9 @@ impl Engine {
             Packet::Dispatch(_) if queue.node != NODE_COMPUTE => Err(bad_packet(BadPacket::Privilege, at)),
             Packet::Dispatch(dispatch) => {
                 let (tlb, programs) = ((&mut self.tlb, &mut self.known), &mut self.programs);
-                let state = queue.dispatch_state(&mut buffer.partial, budget.leaves);
-                let done = compute::dispatch(tlb, programs, root, dispatch, state, context)?;
-                // A dispatch uses up the rest of the time slice.
-                budget.bytes = 0;
-                Ok(Step::of(done))
+                let progress = transfer::Progress { partial: &mut buffer.partial, bytes: &mut budget.bytes };
+                let state = queue.dispatch_state(progress, budget.leaves);
+                compute::dispatch(tlb, programs, root, dispatch, state, context).map(Step::of)
             }
             // A node takes the locks of the others here, so there can be only one that does.
             Packet::InvalidateTlb(_) if queue.node != NODE_PAGING => Err(bad_packet(BadPacket::Privilege, at)),

@@ -10,6 +10,8 @@ use arrayvec::ArrayVec;
 use campanile_hw::packet::{Copy, Fill, WRITE_WORDS, Write, WritePhysical};
 use campanile_hw::queue::Location;
 
+/// Bytes that one slice moves at most: what a leaf table maps, so that contiguous memory is one piece of it.
+pub(crate) const SLICE_BYTES: u64 = 2 << 20;
 /// Bytes from which on a transfer bypasses the caches of the host, which are smaller anyway.
 const STREAMED: u64 = 32 << 20;
 /// Fewest bytes of a run for which such a transfer bypasses the caches.
@@ -32,6 +34,13 @@ pub(crate) struct Progress<'a> {
     pub(crate) partial: &'a mut u64,
     /// Bytes that the slice has left.
     pub(crate) bytes: &'a mut u64,
+}
+
+impl Progress<'_> {
+    /// Takes so many bytes of what the slice has left, or all.
+    pub(crate) fn take(&mut self, bytes: u64) {
+        *self.bytes = self.bytes.saturating_sub(bytes);
+    }
 }
 
 /// Goes on with a transfer of `total` bytes from where `progress` says, for as many bytes as the slice has left. True when it is done.

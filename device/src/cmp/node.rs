@@ -10,6 +10,7 @@ use crate::lock::lock;
 use crate::mmu::Fault;
 use crate::queue::run_list::{RunList, Slice, Terms};
 use crate::queue::{Queue, RunState};
+use crate::transfer::SLICE_BYTES;
 use crate::variant::Preemption;
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
 use campanile_hw::isa::DispatchPosition;
@@ -19,8 +20,6 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Slices that are run at most when a hang ends without a reset.
 const SLICES_LEFT: u32 = 4096;
-/// Bytes that one slice moves at most: what a leaf table maps, so that contiguous memory is one piece of it.
-const SLICE_BYTES: u64 = 2 << 20;
 
 /// A node and what may be known of it without its lock.
 #[derive(Debug, Default)]

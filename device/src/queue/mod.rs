@@ -12,6 +12,7 @@ use crate::log::QueueLogs;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
 use crate::save_area::SaveArea;
+use crate::transfer::Progress;
 use crate::variant::Preemption;
 use campanile_hw::isa::{DispatchPosition, SAVE_SIZE_MAX};
 use campanile_hw::page_table::VA_BITS;
@@ -289,9 +290,9 @@ impl Queue {
     }
 
     /// What the engine begins a DISPATCH with, or goes on with.
-    pub(crate) fn dispatch_state<'a>(&'a mut self, partial: &'a mut u64, leaves: bool) -> compute::State<'a> {
+    pub(crate) fn dispatch_state<'a>(&'a mut self, progress: Progress<'a>, leaves: bool) -> compute::State<'a> {
         self.saved_at = None;
-        compute::State { running: &mut self.dispatch, partial, save_area: self.save_area, leaves }
+        compute::State { running: &mut self.dispatch, progress, save_area: self.save_area, leaves }
     }
 
     /// True if the queue belongs to the kernel. Only buffers of such a queue may end in RETIRED events.

@@ -225,6 +225,27 @@ fn a_write_to_a_read_only_page_is_a_fault() {
     assert_eq!(fixture.word(1), 0);
 }
 
+/// A dispatch takes its part of a slice, by the instructions that it executes, as a copy does by its bytes.
+#[test]
+fn short_dispatches_share_a_slice_and_long_ones_do_not() {
+    let steps = |text: &str, groups: u32| {
+        let mut fixture = Fixture::new();
+        let dispatch = Dispatch { report: 0, ..fixture.dispatch(text, groups) };
+        fixture.host.write_packets(&mut fixture.queue, &[Packet::Dispatch(dispatch); 16]);
+        fixture.host.ring(&fixture.queue);
+        let mut steps = 0;
+        while fixture.host.read_pointer(&fixture.queue) == 0 {
+            assert!(fixture.host.gpu.step(), "there is work");
+            steps += 1;
+        }
+        steps
+    };
+    let short = steps("exit", 1);
+    assert!(short <= 2, "sixteen of an instruction took {short} steps");
+    let long = steps(SQUARES, 40);
+    assert!(long >= 16, "sixteen of 480 instructions took {long} steps");
+}
+
 #[test]
 fn an_endless_program_shares_the_node_and_can_be_stopped() {
     let mut fixture = Fixture::new();
