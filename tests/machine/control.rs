@@ -287,6 +287,26 @@ fn what_is_recorded_all_the_time_is_of_the_adapter_that_was_plugged_in_last() {
     assert_eq!(machine.stop(), (Some(0), String::new()));
 }
 
+/// Its locks are the program's own from the moment at which the adapter is gone, while their addresses are still being left to it.
+#[test]
+fn what_was_locked_on_an_adapter_that_is_pulled_out_can_be_unlocked() {
+    let machine = Machine::serve("unlocks", &["--quiet"]);
+    let file = zeros("unlocks-file", 1 << 30);
+    for _ in 0..5 {
+        let mut job = machine.job(&file).spawn().expect("a start");
+        machine.until("the program works", |machine| {
+            machine.look()["adapters"][0]["processes"][0]["running_ns"][1].as_u64() > Some(1_000_000)
+        });
+        machine.printed(&["ctl", "pull-out"]);
+        assert_eq!(job.wait().expect("an end").code(), Some(3), "its device is lost");
+        let log = machine.printed(&["ctl", "log"]);
+        assert!(!log.contains("D3DKMTUnlock2 fails"), "{log}");
+        machine.printed(&["ctl", "plug-in"]);
+    }
+    std::fs::remove_file(&file).expect("it is there");
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
 /// Whoever asks takes nothing away.
 #[test]
 fn a_trace_that_was_told_is_kept_for_the_next_who_asks() {

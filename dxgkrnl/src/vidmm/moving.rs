@@ -162,12 +162,26 @@ impl Memory {
         self.end_moved(moved);
     }
 
+    /// The adapter stops: what is locked is the processes' own to unlock, whose addresses are left to them afterwards.
+    pub(super) fn hand_locks_over(&mut self) {
+        for state in self.allocations.values_mut() {
+            let (allocation, Some(lock)) = (&state.allocation, &mut state.lock) else { continue };
+            for View { kept, mapping, count, .. } in lock.views.iter_mut() {
+                match (allocation.sharing(), std::mem::take(count)) {
+                    (Some((sharing, _)), _) => sharing.hand_locks_over(allocation.id(), kept, mapping),
+                    (None, 0) => {}
+                    (None, count) => kept.keep_locked(Arc::clone(mapping), allocation.locked_by(), count),
+                }
+            }
+        }
+    }
+
     /// Takes the lock of an allocation, whose addresses are left to their processes.
     pub(super) fn take_lock(&mut self, id: AllocationId) -> Option<LeftLock> {
         let state = self.allocations.get_mut(&id)?;
         let lock = state.lock.take()?;
         let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Location::System(_)));
-        Some(LeftLock { allocation: Arc::clone(&state.allocation), lock, of_machine })
+        Some(LeftLock { lock, of_machine })
     }
 }
 
@@ -365,7 +379,6 @@ impl VidMm {
 
 /// The lock of an allocation whose adapter stops.
 pub(super) struct LeftLock {
-    allocation: Arc<Allocation>,
     lock: Lock,
     of_machine: bool,
 }
@@ -378,14 +391,10 @@ impl LeftLock {
     /// Leaves the addresses to their processes: nobody asked them, and they may be using them. Nothing they do there reaches the device from now on. The
     /// answer is the window that can be closed then.
     pub(super) fn leave(mut self) -> Option<ApertureWindow> {
-        let (id, window) = (self.allocation.id(), self.lock.take_window());
-        for View { kept, mapping, count, .. } in self.lock.into_views() {
-            if mapping.leave(self.of_machine).is_ok() {
-                match self.allocation.sharing() {
-                    Some((sharing, _)) => sharing.leave_locks(id, &kept, &mapping),
-                    None if count == 0 => {}
-                    None => kept.keep_locked(mapping, self.allocation.locked_by(), count),
-                }
+        let window = self.lock.take_window();
+        for View { kept, mapping, .. } in self.lock.into_views() {
+            if mapping.leave(self.of_machine).is_err() {
+                kept.give_up(&mapping);
             }
         }
         window

@@ -146,8 +146,8 @@ impl Sharing {
         unlocked.unwrap_or(false)
     }
 
-    /// Leaves the address of a process to its users that have locked it, because the adapter stops.
-    pub(super) fn leave_locks(&self, id: AllocationId, kept: &Arc<Kept>, mapping: &Arc<UserMapping>) {
+    /// The address of a process is its own from now on, for the users that have locked it, because the adapter stops.
+    pub(super) fn hand_locks_over(&self, id: AllocationId, kept: &Arc<Kept>, mapping: &Arc<UserMapping>) {
         let leave = |user: &mut User| (user.number, std::mem::take(&mut user.locks));
         let mut state = lock(&self.state);
         let of_process = state.users.iter_mut().filter(|user| Arc::ptr_eq(&user.kept, kept));

@@ -140,8 +140,13 @@ impl VidMm {
 
     /// Ends everything that start made. Processes have left the adapter before; what one of them left behind is freed and logged.
     pub(crate) fn stop(&self) {
-        if std::mem::replace(&mut *self.stopped.write(), true) {
-            return;
+        {
+            let mut stopped = self.stopped.write();
+            if std::mem::replace(&mut *stopped, true) {
+                return;
+            }
+            // Whoever unlocks from here on finds its locks with its process.
+            lock(&self.memory).hand_locks_over();
         }
         let system = lock(&self.system).take();
         self.wait_until_asked_nothing(None);

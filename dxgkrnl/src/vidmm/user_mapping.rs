@@ -305,7 +305,7 @@ pub(crate) type LockedBy = (AllocationId, u64);
 
 struct KeptMapping {
     /// Unmapped when the last process that keeps it has given it back.
-    _mapping: Arc<UserMapping>,
+    mapping: Arc<UserMapping>,
     /// The handle that has locked it, and how often that one may still unlock it.
     locked: Option<(LockedBy, u32)>,
 }
@@ -346,13 +346,20 @@ impl Kept {
     pub(crate) fn keep(&self, mapping: UserMapping) {
         // The host refuses only when it has no memory; the addresses are gone then.
         if mapping.detach(false).is_ok() {
-            lock(&self.mappings).push(KeptMapping { _mapping: Arc::new(mapping), locked: None });
+            lock(&self.mappings).push(KeptMapping { mapping: Arc::new(mapping), locked: None });
         }
     }
 
-    /// Leaves the address of an allocation that was locked `count` times, and that [`UserMapping::leave`] has taken from the machine.
+    /// Hands over the address of an allocation that was locked `count` times, and that [`UserMapping::leave`] takes from the machine.
     pub(crate) fn keep_locked(&self, mapping: Arc<UserMapping>, by: LockedBy, count: u32) {
-        lock(&self.mappings).push(KeptMapping { _mapping: mapping, locked: Some((by, count)) });
+        lock(&self.mappings).push(KeptMapping { mapping, locked: Some((by, count)) });
+    }
+
+    /// Gives up an address that could not be left to the process.
+    pub(crate) fn give_up(&self, mapping: &Arc<UserMapping>) {
+        let given_up =
+            lock(&self.mappings).extract_if(.., |kept| Arc::ptr_eq(&kept.mapping, mapping)).collect::<Vec<_>>();
+        drop(given_up);
     }
 
     /// Locks of an allocation that are left to the process.
