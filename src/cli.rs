@@ -32,8 +32,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  everything done
   1  bytes came back wrong, a conformance case failed, or a soak found something
-  2  a file is missing or unreadable (the others are still done), the file given as driver cannot be loaded as one, no machine is at the
-     socket that was named, a result could not be written, or the command line is wrong
+  2  a file is missing or unreadable (the others are still done), the file given as driver cannot be loaded as one, no machine or
+     GPU is at the socket or bus that was named, a result could not be written, or the command line is wrong
   3  the machine could not be booted, or stopped while in use";
 
 /// A GPU that takes its work straight from user mode: driver, operating-system side and emulated PCIe device.
@@ -533,6 +533,16 @@ mod tests {
         assert!(matches!(parse(&["--driver", "pe", "bench"]).unwrap().command, Some(Command::Bench(_))));
         let cli = parse(&["--driver", "pe", "a"]).unwrap();
         assert!(cli.command.is_none() && cli.run.files == [PathBuf::from("a")]);
+    }
+
+    #[test]
+    fn options_of_a_live_timeline_mean_nothing_beside_a_file() {
+        for option in [["--seconds", "3"], ["--machine", "a"], ["--save", "b"]] {
+            let error = parse(&[&["timeline", "trace"], &option[..]].concat()).unwrap_err();
+            assert_eq!(error.kind(), UsageKind::ArgumentConflict, "{option:?}");
+        }
+        assert!(parse(&["timeline", "trace", "--out", "a"]).is_ok());
+        assert!(parse(&["timeline", "--live", "--seconds", "3", "--machine", "a", "--save", "b"]).is_ok());
     }
 
     #[test]

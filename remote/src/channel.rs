@@ -5,10 +5,11 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_linger, set_socket_passcred};
+use rustix::net::sockopt::{Timeout, set_socket_linger, set_socket_passcred, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
@@ -84,7 +85,31 @@ impl Channel {
     /// # Errors
     /// Nobody listens at the path, or this user may not connect.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let (socket, address) = (socket()?, SocketAddrUnix::new(path)?);
+        Self::connect_by(socket()?, path)
+    }
+
+    /// As [`Channel::connect`]. The connection, and from then on each message, is waited for so long at most.
+    ///
+    /// # Errors
+    /// As there; EAGAIN if the machine takes no connection in this time.
+    pub fn connect_within(path: &Path, limit: Duration) -> io::Result<Self> {
+        let socket = socket()?;
+        set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(limit))?;
+        Self::connect_by(socket, path)
+    }
+
+    /// Waits without a limit from now on.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn wait_without_limit(&self) -> io::Result<()> {
+        set_socket_timeout(&self.0, Timeout::Send, None)?;
+        Ok(set_socket_timeout(&self.0, Timeout::Recv, None)?)
+    }
+
+    fn connect_by(socket: OwnedFd, path: &Path) -> io::Result<Self> {
+        let address = SocketAddrUnix::new(path)?;
         loop {
             match connect(&socket, &address) {
                 // It waited for its place among those who want to connect.
@@ -251,7 +276,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let waits = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         for count in [1, 2, 3, DESCRIPTORS_MAX] {
-            set_socket_linger(&waits, Some(std::time::Duration::from_secs(30_000))).unwrap();
+            set_socket_linger(&waits, Some(Duration::from_secs(30_000))).unwrap();
             let sent = vec![waits.as_fd(); count];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -291,7 +316,7 @@ mod tests {
         for _ in 0..50 {
             // SAFETY: the thread is not joined before the last signal.
             unsafe { libc::pthread_kill(thread, signal) };
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         rustix::net::accept(&listener).unwrap();
         connects.join().unwrap().expect("it is connected").1.unwrap();

@@ -1,7 +1,7 @@
 //! The command: which rows are measured, each on a system of its own, and what is printed of them.
 
 use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
-use testbed::setup::{Drivers, System};
+use testbed::setup::{Drivers, Feature, System};
 
 use super::compare::{Comparison, Earlier};
 use super::error::BenchError;
@@ -73,7 +73,8 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
         system.shutdown()?;
         reports.push(RowReport::new(row, &measured.0, measured.1));
     }
-    Ok(Report { drivers: Drivers::selected(), rows: reports, comparison: None })
+    let without = Feature::names(&Feature::withheld(options.machine.system().features));
+    Ok(Report { drivers: Drivers::selected(), without, rows: reports, comparison: None })
 }
 
 /// All rounds, and what the host did not allow of the row.

@@ -249,7 +249,7 @@ mod tests {
 
     fn report(rounds: &[Round], shortfall: Option<String>) -> Report {
         let rows = vec![RowReport::new(&ROW, rounds, shortfall)];
-        Report { drivers: Drivers::default(), rows, comparison: None }
+        Report { drivers: Drivers::default(), without: String::new(), rows, comparison: None }
     }
 
     fn earlier(report: &Report) -> Earlier {

@@ -13,6 +13,9 @@ pub struct Report {
     /// Drivers of the run.
     #[serde(flatten)]
     pub drivers: Drivers,
+    /// Features that the operating-system side did not enable, separated by commas; empty if it enabled all.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub without: String,
     /// In the order measured.
     pub rows: Vec<RowReport>,
     /// Beside an earlier report, if one was named.
@@ -31,7 +34,13 @@ impl Report {
         let lines: Vec<Vec<String>> = self.rows.iter().flat_map(RowReport::lines).collect();
         let table = render(&["", "p10", "p50", "p99", "unit", "ratio to the first, or to this peer", "of p10"], &lines);
         let compared = self.comparison.iter().map(|comparison| format!("\n\n{comparison}"));
-        format!("{table}\n\n{}{}", self.drivers, compared.collect::<String>())
+        let without = match self.without.as_str() {
+            "" => String::new(),
+            names => format!(
+                "\nwithout: {names}, so that a submission is a call of the system wherever these rows say otherwise"
+            ),
+        };
+        format!("{table}\n\n{}{without}{}", self.drivers, compared.collect::<String>())
     }
 }
 
@@ -55,7 +64,12 @@ mod tests {
     };
 
     fn report(row: &Row, rounds: &[Round]) -> Report {
-        Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, rounds, None)], comparison: None }
+        Report {
+            drivers: Drivers::default(),
+            without: String::new(),
+            rows: vec![RowReport::new(row, rounds, None)],
+            comparison: None,
+        }
     }
 
     #[test]
@@ -98,7 +112,7 @@ mod tests {
     fn a_row_that_the_host_did_not_allow_in_full_meets_no_aim_and_says_so() {
         let row = RowReport::new(&ROW, &rounds(), Some("ONLY 3 OF 5 QUEUES".to_owned()));
         assert!(!row.met);
-        let report = Report { drivers: Drivers::default(), rows: vec![row], comparison: None };
+        let report = Report { drivers: Drivers::default(), without: String::new(), rows: vec![row], comparison: None };
         let table = report.to_table();
         assert!(table.contains("ONLY 3 OF 5 QUEUES") && table.contains("half of the first: NOT JUDGED"), "{table}");
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
@@ -132,7 +146,8 @@ mod tests {
         assert_eq!((ratio.p10, ratio.p50), (0.5, 40.0));
         let row = RowReport::new(ROWS[0], &rounds, None);
         assert_eq!((row.ours.p10, row.ours.p50, row.peers[0].p10), (5.0, 400.0, 10.0));
-        let table = Report { drivers: Drivers::default(), rows: vec![row], comparison: None }.to_table();
+        let table = Report { drivers: Drivers::default(), without: String::new(), rows: vec![row], comparison: None }
+            .to_table();
         assert!(table.contains("of p10") && table.contains("0.500"), "{table}");
     }
 

@@ -1,12 +1,14 @@
 //! The machine of another process: rows that are measured there make this process a program of it.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use campanile_conformance::simulated::describe;
+use serde_json::Value;
 
 use super::error::BenchError;
 use super::options::Options;
@@ -53,6 +55,22 @@ impl Drop for Machine {
     }
 }
 
+/// The differences of a property of two machines, by the names of its members.
+fn differences(what: &str, there: Option<&Value>, here: Option<&Value>) -> Vec<String> {
+    match (there, here) {
+        (there, here) if there == here => Vec::new(),
+        (Some(Value::Object(there)), Some(Value::Object(here))) => {
+            let names: BTreeSet<&String> = there.keys().chain(here.keys()).collect();
+            let of = |name: &String| differences(&format!("{what} {name}"), there.get(name), here.get(name));
+            names.into_iter().flat_map(of).collect()
+        }
+        (there, here) => {
+            let text = |value: Option<&Value>| value.map_or_else(|| "not set".to_owned(), ToString::to_string);
+            vec![format!("its {what} is {}, and here it is {}", text(there), text(here))]
+        }
+    }
+}
+
 impl<'o> Served<'o> {
     pub(super) fn new(options: &'o Options) -> Self {
         Self { options, connected: OnceCell::new() }
@@ -80,19 +98,17 @@ impl<'o> Served<'o> {
     fn check_likeness(&self, named: &Path) -> Result<(), BenchError> {
         let there = control::description(named).map_err(BenchError::NoMachine)?.machine;
         let here = describe(&self.options.machine.system(), &self.options.machine);
-        for what in ["driver", "special_pool", "variant", "bus", "scheduling", "without", "fence_storage"] {
-            let (there, here) = (there.get(what), here.get(what));
-            if there != here {
-                let text = |value: Option<&serde_json::Value>| {
-                    value.map_or_else(|| "not told".to_owned(), ToString::to_string)
-                };
-                return Err(BenchError::NoMachine(format!(
-                    "the machine at {} is measured beside one in this process, which has to be like it: its {what} is {}, and here it is {}; give `bench` the options of that `campanile machine`",
-                    named.display(),
-                    text(there),
-                    text(here)
-                )));
-            }
+        let unlike: Vec<String> =
+            ["driver", "special_pool", "variant", "bus", "scheduling", "without", "fence_storage", "record"]
+                .iter()
+                .flat_map(|what| differences(what, there.get(*what), here.get(*what)))
+                .collect();
+        if !unlike.is_empty() {
+            return Err(BenchError::NoMachine(format!(
+                "the machine at {} is measured beside one in this process, which has to be like it: {}; give `bench` the options of that `campanile machine`, or measure one without `--record`",
+                named.display(),
+                unlike.join("; ")
+            )));
         }
         Ok(())
     }
@@ -107,5 +123,20 @@ impl<'o> Served<'o> {
         machine.await_socket(&socket)?;
         remote::client::connect(&socket, "campanile bench").map_err(|error| BenchError::Machine(error.to_string()))?;
         Ok(machine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_differs_is_told() {
+        let (there, here) = (json!({ "doorbells": 1, "vram": 8 }), json!({ "doorbells": 1024, "vram": 8 }));
+        let told = differences("variant", Some(&there), Some(&here));
+        assert_eq!(told, ["its variant doorbells is 1, and here it is 1024"]);
+        assert_eq!(differences("record", Some(&json!(5)), None), ["its record is 5, and here it is not set"]);
+        assert!(differences("variant", Some(&here), Some(&here)).is_empty());
     }
 }

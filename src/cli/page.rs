@@ -15,13 +15,13 @@ pub(super) struct TimelineArguments {
     #[arg(long, conflicts_with = "synthetic")]
     pub(super) live: bool,
     /// Socket of that machine [default: the one of CAMPANILE_MACHINE].
-    #[arg(long, value_name = "PATH", requires = "live")]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["trace", "synthetic"])]
     machine: Option<PathBuf>,
     /// Seconds to draw, 1 to 60.
-    #[arg(long, value_name = "N", requires = "live", default_value_t = 5)]
+    #[arg(long, value_name = "N", conflicts_with_all = ["trace", "synthetic"], default_value_t = 5)]
     seconds: u32,
     /// Writes the trace itself, too, in Perfetto's format.
-    #[arg(long, value_name = "FILE", requires = "live")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "synthetic"])]
     save: Option<PathBuf>,
     /// Page to write.
     #[arg(long, value_name = "FILE", default_value = "timeline.html")]

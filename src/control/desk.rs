@@ -18,7 +18,7 @@ use wddm_ddi::types::LUID;
 
 use super::askers::{ASKERS_MAX, Askers, Place};
 use super::question::{Answer, FaultState, Look, LookAt, PowerState, Question};
-use super::recorder::Recorder;
+use super::recorder::{GONE, Recorder};
 
 /// Longest line of a question, in bytes.
 const LINE_MAX: u64 = 4096;
@@ -27,8 +27,6 @@ const TAKE_LIMIT: Duration = Duration::from_secs(5);
 const BYTES_A_SECOND: usize = 1 << 20;
 /// Bytes that are sent at a time: the host waits for room once for them.
 const CHUNK: usize = 1 << 14;
-/// Error message for a request about an adapter that was pulled out.
-const GONE: &str = "no adapter is there; `campanile ctl plug-in` plugs one in";
 
 /// Answers questions about a machine.
 pub struct Desk {
@@ -126,6 +124,7 @@ impl Desk {
         let injected = injected.iter().flatten().map(|(text, _)| text.clone());
         let faults: Vec<String> = self.options.faults.iter().map(ToString::to_string).chain(injected).collect();
         told.insert("faults".into(), faults.into());
+        told.extend(self.recorder.window.map(|window| ("record".into(), window.as_secs().into())));
         Counts { machine: told, ..Counts::default() }
     }
 
@@ -230,8 +229,8 @@ impl Desk {
     }
 
     /// The answer to one line, with the bytes that follow it.
-    fn answer_line(&self, line: &str) -> io::Result<Vec<u8>> {
-        let asked = serde_json::from_str(line).map_err(|error| format!("this is no question: {error}"));
+    fn answer_line(&self, line: &[u8]) -> io::Result<Vec<u8>> {
+        let asked = serde_json::from_slice(line).map_err(|error| format!("this is no question: {error}"));
         let (answer, bytes) = match asked.and_then(|question| self.answer(question)) {
             Ok(answered) => answered,
             Err(why) => (Answer::Refused(why), Vec::new()),
@@ -246,15 +245,15 @@ impl Desk {
     fn converse(&self, stream: &UnixStream, place: &Place<'_>) -> io::Result<()> {
         let mut lines = BufReader::new(stream);
         loop {
-            let mut line = String::new();
-            if (&mut lines).take(LINE_MAX).read_line(&mut line)? == 0 {
+            let mut line = Vec::new();
+            if (&mut lines).take(LINE_MAX).read_until(b'\n', &mut line)? == 0 {
                 return Ok(());
             }
             // One that takes its time to read is silent, and gives its place up when somebody else wants it.
             let said = place.answering(|| self.answer_line(&line))?;
             send_within(stream, &said, TAKE_LIMIT + Duration::from_secs((said.len() / BYTES_A_SECOND) as u64))?;
             // What is no whole line has no end that could be found.
-            if !line.ends_with('\n') {
+            if !line.ends_with(b"\n") {
                 return Ok(());
             }
         }

@@ -58,6 +58,23 @@ pub fn counts(machine: &Path) -> Result<Counts, String> {
     counts_by(machine, &Question::TakeCounts)
 }
 
+/// Says whether the machine that served programs at `machine` has gone, or has no adapter any more; `None` if it is there with one.
+pub fn what_is_missing(machine: &Path) -> Option<String> {
+    let look = Connection::open(machine).and_then(|mut connection| connection.ask(&Question::Look));
+    let path = machine.display();
+    match look {
+        Err(ControlError::Lost(_, error)) if error.kind() == io::ErrorKind::WouldBlock => None,
+        Err(_) => Some(format!("the machine at {path} has gone")),
+        Ok(Answer::Look(Look { bugcheck: Some(bugcheck), .. })) => {
+            Some(format!("the machine at {path} has stopped: {bugcheck}"))
+        }
+        Ok(Answer::Look(look)) if look.adapters.is_empty() => {
+            Some(format!("the machine at {path} has no adapter any more"))
+        }
+        Ok(_) => None,
+    }
+}
+
 /// What the machine is that serves programs at `machine`, without counts.
 ///
 /// # Errors
@@ -89,7 +106,11 @@ impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lost(path, error) if error.kind() == io::ErrorKind::WouldBlock => {
-                write!(f, "{}: the machine does not answer; it may be stopped, see `ps`", path.display())
+                write!(
+                    f,
+                    "{}: the machine does not answer; it may be stopped, see `ps`, and may do what it was asked for when it goes on",
+                    path.display()
+                )
             }
             Self::Lost(path, error) => write!(f, "{}: the machine has gone meanwhile: {error}", path.display()),
             Self::Connection(path, error) if error.kind() == io::ErrorKind::PermissionDenied => write!(

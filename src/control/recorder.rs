@@ -9,6 +9,8 @@ use wddm_ddi::types::LUID;
 
 use crate::trace::{Collector, Recording, Trace, perfetto};
 
+/// Error message for a request about an adapter that was pulled out.
+pub(super) const GONE: &str = "no adapter is there; `campanile ctl plug-in` plugs one in";
 /// Longest trace, in seconds.
 const SECONDS_MAX: u32 = 60;
 
@@ -41,7 +43,7 @@ impl Running {
 /// Records when it is asked to, or all the time.
 pub(super) struct Recorder {
     /// Length of what is recorded all the time; `None` if nothing is.
-    window: Option<Duration>,
+    pub(super) window: Option<Duration>,
     running: Mutex<Option<Running>>,
     /// Set when the machine is to stop, which no recording delays.
     stop: Stop,
@@ -60,7 +62,7 @@ impl Recorder {
     /// What happened in the last `seconds`. Where nothing is recorded all the time, it is recorded for so long first.
     ///
     /// # Errors
-    /// A text for people: the adapter cannot be traced, `seconds` is out of range, somebody else records, or the machine stops.
+    /// A text for people: there is no adapter, or it cannot be traced, `seconds` is out of range, somebody else records, or the machine stops.
     pub(super) fn record(&self, machine: &Machine, luid: LUID, seconds: u32) -> Result<Vec<u8>, String> {
         if !(1..=SECONDS_MAX).contains(&seconds) {
             return Err(format!("a trace is of 1 to {SECONDS_MAX} seconds, not of {seconds}"));
@@ -87,6 +89,9 @@ impl Recorder {
             let (trace, now) = recorded.kept();
             last(trace, now, length)
         } else {
+            if machine.overview(luid).is_none() {
+                return Err(GONE.to_owned());
+            }
             let recorded = Running::start(machine, luid, None)?;
             let stops = self.stop.wait_for(length);
             let trace = recorded.finish();

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clock::{self, Clock};
+use crate::control;
 use crate::memory_image::MemoryImage;
 use crate::print::print;
 use crate::trace::{Trace, perfetto};
@@ -66,6 +67,8 @@ pub enum RunError {
     Driver(user::Error),
     /// There is no machine at the socket that was named, or it refuses.
     NoMachine(String),
+    /// The same, by a machine of another process that has gone, or has no adapter any more: says which.
+    Lost(user::Error, String),
     /// The driver's memory cannot be kept.
     MemoryImage(String),
     /// The driver is started, and is another one than this project's: what the adapter tells of itself.
@@ -80,6 +83,7 @@ impl fmt::Display for RunError {
             Self::Setup(error) => error.fmt(f),
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
             Self::NoMachine(error) => f.write_str(error),
+            Self::Lost(error, why) => write!(f, "{why}, and its GPU could not do the work: {error}"),
             Self::MemoryImage(error) => write!(f, "no memory image: {error}"),
             Self::FunctionGone { name, fault: Some(fault) } => {
                 write!(f, "the function {name} is gone, and its adapter was removed by surprise: {fault}")
@@ -171,7 +175,7 @@ pub fn command(options: &Options) -> u8 {
                     heard.iter().for_each(|line| testbed::complain!("  {line}"));
                     error.exit_code()
                 }
-                RunError::Driver(_) | RunError::FunctionGone { .. } => EXIT_MACHINE,
+                RunError::Driver(_) | RunError::Lost(..) | RunError::FunctionGone { .. } => EXIT_MACHINE,
                 // It was asked for the driver alone, which is started.
                 RunError::AnotherDriver(_) if options.files.is_empty() => EXIT_OK,
                 RunError::NoMachine(_) | RunError::MemoryImage(_) | RunError::AnotherDriver(_) => EXIT_INPUT,
@@ -242,9 +246,15 @@ fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome,
 /// Streams the files as a program of the machine that another process serves at a socket.
 fn stream_at(socket: &Path, files: &[PathBuf], options: &Options) -> Result<Outcome, RunError> {
     remote::client::connect(socket, "campanile run").map_err(|error| RunError::NoMachine(error.to_string()))?;
-    let adapter = Adapter::open_by(remote::sending::thunks())?;
-    let streamer = Streamer::new(Pipeline::new(&adapter, None)?, files, options);
-    streamer.stream(files)?.outcome(Drivers::of_machine(socket), None)
+    let streamed = || {
+        let adapter = Adapter::open_by(remote::sending::thunks())?;
+        let streamer = Streamer::new(Pipeline::new(&adapter, None)?, files, options);
+        streamer.stream(files)?.outcome(Drivers::of_machine(socket), None)
+    };
+    streamed().map_err(|error| match (error, control::what_is_missing(socket)) {
+        (RunError::Driver(error), Some(why)) => RunError::Lost(error, why),
+        (error, _) => error,
+    })
 }
 
 fn stream_attached(

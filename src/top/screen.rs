@@ -184,25 +184,42 @@ fn draw_adapter(frame: &mut Frame<'_>, area: Rect, adapter: &AdapterShown) {
             Color::Blue,
         );
     }
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(8),
-        Constraint::Length(9),
-        Constraint::Fill(2),
-        Constraint::Length(7),
-        Constraint::Length(10),
-        Constraint::Length(7),
-    ];
     let waited = adapter.waited_rows.len() as u16;
     let of_waits = Constraint::Length(if waited == 0 { 0 } else { waited + 1 });
     let [of_processes, of_waits] = Layout::vertical([Constraint::Fill(1), of_waits]).areas(lower);
     let below = format!("{}, {}", adapter.resets(), processes(adapter.processes.len(), of_processes.height));
     frame.render_widget(Block::bordered().title(adapter.headline()).title_bottom(below), area);
-    let rows = adapter.processes.iter().map(|process| Row::new(cells(process)));
-    frame.render_widget(Table::new(rows, widths).header(header(&TITLES)), of_processes);
+    let shown = columns(of_processes.width);
+    let chosen =
+        |all: Vec<String>| Row::new(shown.iter().filter_map(|column| all.get(*column).cloned()).collect::<Vec<_>>());
+    let rows = adapter.processes.iter().map(|process| chosen(cells(process)));
+    let titles = chosen(TITLES.map(str::to_owned).into()).style(Style::new().add_modifier(Modifier::BOLD));
+    let widths = shown.iter().map(|column| match column {
+        0 => Constraint::Fill(1),
+        column => Constraint::Length(WIDTHS[*column]),
+    });
+    frame.render_widget(Table::new(rows, widths).header(titles), of_processes);
     let widths = [Constraint::Fill(2), Constraint::Fill(1), Constraint::Fill(1), Constraint::Length(7)];
     let rows = adapter.waited_rows.iter().map(|cells| Row::new(cells.clone()));
     frame.render_widget(Table::new(rows, widths).header(header(&WAITED_TITLES)), of_waits);
+}
+
+/// Least width of each of [`TITLES`]; the first one takes what is left.
+const WIDTHS: [u16; TITLES.len()] = [12, 8, 9, 17, 7, 10, 7];
+/// Columns in the order in which they go where there is too little space.
+const LEAST_FIRST: [usize; TITLES.len() - 1] = [6, 5, 4, 1, 3, 2];
+
+/// The columns of processes for which there is space.
+fn columns(width: u16) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..TITLES.len()).collect();
+    for least in LEAST_FIRST {
+        let needed: u16 = shown.iter().map(|column| WIDTHS[*column] + 1).sum();
+        if needed <= width + 1 {
+            break;
+        }
+        shown.retain(|column| *column != least);
+    }
+    shown
 }
 
 /// How many processes there are, and how many of them lines below their titles have no space for.
@@ -303,6 +320,21 @@ mod tests {
         for text in ["0 engine resets, 0 adapter resets, 40 processes", &format!("{} not shown", 40 - rows)] {
             assert!(screen.contains(text), "{text}\n{screen}");
         }
+    }
+
+    /// The name of a process comes first, then how busy it is.
+    #[test]
+    fn a_narrow_screen_leaves_out_whole_columns() {
+        let titles = |width| {
+            let screen = drawn(&shown(), width, 20);
+            let line = screen.lines().find(|line| line.contains("busy")).expect("titles");
+            TITLES.into_iter().filter(|title| line.contains(title)).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(titles(80), TITLES.join(", "));
+        assert_eq!(titles(60), "process, pid, busy, memory by segment, queues");
+        assert_eq!(titles(45), "process, busy, memory by segment");
+        assert_eq!(titles(30), "process, busy");
+        assert!(drawn(&shown(), 20, 20).contains("two_programs"), "{}", drawn(&shown(), 20, 20));
     }
 
     #[test]

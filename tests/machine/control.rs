@@ -214,8 +214,20 @@ fn an_adapter_that_is_pulled_out_is_gone_until_another_one_is_plugged_in() {
     assert!(machine.printed(&["ctl", "look"]).starts_with("the machine has no adapter any more\n"));
     assert_eq!(machine.job(Path::new(README)).status().expect("a start").code(), Some(3));
     assert!(machine.printed(&["top", "--count", "1"]).starts_with("the machine has no adapter any more\n"));
-    for order in [&["pull-out"][..], &["tree"], &["power", "d3"], &["sleep-engine", "0"], &["fault", "hang"]] {
-        let refused = machine.tool(&[&["ctl"], order].concat());
+    let ran = machine.tool(&["run", "--no-progress", README]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.code() == Some(3) && said.contains("has no adapter any more, and its GPU"), "{said}");
+    let page = scratch("pulled.html");
+    let live = ["timeline", "--live", "--out", page.to_str().expect("text")];
+    for order in [
+        &["ctl", "pull-out"][..],
+        &["ctl", "tree"],
+        &["ctl", "power", "d3"],
+        &["ctl", "sleep-engine", "0"],
+        &["ctl", "fault", "hang"],
+        &live,
+    ] {
+        let refused = machine.tool(order);
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(
             refused.status.code() == Some(2) && said.contains("`campanile ctl plug-in` plugs one in"),

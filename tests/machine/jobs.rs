@@ -63,7 +63,10 @@ fn a_machine_that_is_not_like_the_one_beside_which_it_is_measured_is_refused() {
     let refused = bench(&[]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("its variant is") && said.contains("give `bench` the options of that"), "{said}");
+    assert!(
+        said.contains("its variant doorbells is 3, and here") && said.contains("give `bench` the options of that"),
+        "{said}"
+    );
     let measured = bench(&["--device-variant", "doorbells=3"]);
     assert_eq!(measured.status.code(), Some(0), "{}", text(&measured.stderr));
 }

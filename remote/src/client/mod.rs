@@ -43,6 +43,8 @@ pub enum ConnectError {
     Socket(PathBuf, io::Error),
     /// The machine does not serve the program.
     Refused(PathBuf, Refusal),
+    /// The machine has not answered in [`HELLO_LIMIT`]: it may be stopped.
+    Silent(PathBuf),
     /// What answered is no machine, or it ended meanwhile.
     NoMachine(PathBuf),
     /// The process that listens is of another user: a machine of a stranger could have the program do anything.
@@ -59,6 +61,9 @@ impl fmt::Display for ConnectError {
             }
             Self::Refused(path, why) => {
                 write!(f, "the machine at {} does not serve this program: {}", path.display(), why.text())
+            }
+            Self::Silent(path) => {
+                write!(f, "the machine at {} does not answer; it may be stopped, see `ps`", path.display())
             }
             Self::NoMachine(path) => write!(f, "what listens at {} is no machine", path.display()),
             Self::Stranger(path) => write!(
@@ -124,6 +129,9 @@ struct Place {
 /// The word that the machine knows this program by, as long as it is the same program.
 static MARK: AtomicU64 = AtomicU64::new(0);
 
+/// Longest time until a machine takes the connection of a program, and until it has answered its hello.
+const HELLO_LIMIT: Duration = Duration::from_secs(60);
+
 /// Connects this program to the machine at a socket. Threads may call thunks from then on. A connection that the program had to another machine is given up; the same one
 /// refuses a second connection.
 ///
@@ -137,7 +145,7 @@ pub fn connect(path: &Path, name: &str) -> Result<(), ConnectError> {
 /// Connects, with the place locked, so that no two threads do so at a time.
 fn connect_at(place: &mut Option<Place>, path: &Path, name: &str) -> Result<(), ConnectError> {
     let earlier = place.as_ref().map_or(0, |place| place.connections);
-    let connection = connected_by(|| connected(path, name, earlier), thread::sleep)?;
+    let connection = connected_by(|| connected(path, name, earlier, HELLO_LIMIT), thread::sleep)?;
     // The program may go to another directory before it connects again.
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     *place = Some(Place { path, name: name.to_owned(), connections: earlier + 1 });
@@ -182,9 +190,12 @@ fn connected_by<T>(
     connected()
 }
 
-fn connected(path: &Path, name: &str, earlier: u64) -> Result<Arc<Connection>, ConnectError> {
-    let socket = |error| ConnectError::Socket(path.to_path_buf(), error);
-    let channel = Channel::connect(path).map_err(socket)?;
+fn connected(path: &Path, name: &str, earlier: u64, limit: Duration) -> Result<Arc<Connection>, ConnectError> {
+    let socket = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock => ConnectError::Silent(path.to_path_buf()),
+        _ => ConnectError::Socket(path.to_path_buf(), error),
+    };
+    let channel = Channel::connect_within(path, limit).map_err(socket)?;
     if !channel.is_of_this_user().map_err(socket)? {
         return Err(ConnectError::Stranger(path.to_path_buf()));
     }
@@ -196,12 +207,14 @@ fn connected(path: &Path, name: &str, earlier: u64) -> Result<Arc<Connection>, C
     let hello = Hello { version: VERSION, declarations: DECLARATIONS, mark_address, mark, name, earlier };
     // A machine that refuses at once has closed already, and its answer is there all the same.
     let sent = channel.send(&FromProgram::Hello(hello).to_words(), None);
-    match (receive(&channel), sent) {
-        (Some((FromMachine::Refused(why), _)), _) => return Err(ConnectError::Refused(path.to_path_buf(), why)),
+    match (channel.receive().map(message), sent) {
+        (Ok(Some((FromMachine::Refused(why), _))), _) => return Err(ConnectError::Refused(path.to_path_buf(), why)),
         (_, Err(error)) => return Err(socket(error)),
-        (Some((FromMachine::Welcome, _)), Ok(())) => {}
+        (Ok(Some((FromMachine::Welcome, _))), Ok(())) => {}
+        (Err(error), Ok(())) if error.kind() == io::ErrorKind::WouldBlock => return Err(socket(error)),
         _ => return Err(ConnectError::NoMachine(path.to_path_buf())),
     }
+    channel.wait_without_limit().map_err(socket)?;
     let connection = Arc::new(Connection::new(channel));
     let of_thread = Arc::clone(&connection);
     let held = SignalsHeld::new(&[]);
@@ -236,7 +249,12 @@ pub(crate) fn call(thunk: u32, given: &[u64]) -> NTSTATUS {
 
 /// The next message of the machine; `None` once it is gone or says what is no message.
 fn receive(channel: &Channel) -> Option<(FromMachine, Sent)> {
-    let (words, descriptor) = match channel.receive().ok()? {
+    message(channel.receive().ok()?)
+}
+
+/// What was received, if it is a message of a machine.
+fn message(received: Received) -> Option<(FromMachine, Sent)> {
+    let (words, descriptor) = match received {
         Received::Message(words, descriptor) => (words, descriptor.ok_or_else(|| io::ErrorKind::InvalidInput.into())),
         Received::WithoutDescriptor(words) => (words, Err(io::Error::from_raw_os_error(libc::EMFILE))),
         Received::Malformed | Received::Closed => return None,
@@ -306,6 +324,22 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether or not it has taken the connection.
+    #[test]
+    fn a_machine_that_does_not_answer_is_not_waited_for_without_end() {
+        let path = std::env::temp_dir().join(format!("campanile-silent-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = crate::channel::socket().unwrap();
+        rustix::net::bind(&listener, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let silent = || connected(&path, "test", 0, Duration::from_millis(20)).map(drop);
+        assert!(matches!(silent(), Err(ConnectError::Silent(_))), "nobody says anything");
+        let _waiting = Channel::connect_within(&path, Duration::from_millis(20));
+        let said = silent().unwrap_err().to_string();
+        assert!(said.contains("does not answer"), "nobody takes it: {said}");
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn a_program_that_comes_in_a_crowd_tries_again_a_few_times_and_one_that_is_refused_does_not() {
