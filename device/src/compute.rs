@@ -7,6 +7,7 @@ use crate::compiling::{Compiling, HostCode};
 use crate::context::Context;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
+use crate::programs::{Fetched, Programs};
 use crate::save_area::SaveArea;
 use crate::transfer::{Progress, SLICE_BYTES};
 use crate::translations::Translations;
@@ -20,7 +21,6 @@ use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport
 use campanile_hw::queue::Location;
 use campanile_jit::{Paged, Pages};
 use campanile_shader::{BadSave, Cause, Code, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -32,11 +32,6 @@ const SLICE_COMPILED: u64 = 2048;
 const COMPILED_AFTER: u64 = 4096;
 /// Instructions of the longest program that is compiled. That takes up to a tenth of a millisecond for each, where the host has vectors of 512 bits a tenth of that.
 const COMPILED_MOST: usize = 2048;
-/// Most programs in a node's cache. A network has a few hundred, and one that is not there is interpreted until it is compiled again.
-const PROGRAMS: usize = 512;
-/// Most bytes of all programs in a node's cache, of which each takes some ten times as much memory once it is compiled.
-const PROGRAM_BYTES: usize = 4 << 20;
-
 /// A dispatch that has begun.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -114,101 +109,38 @@ struct Manner<'a> {
     ends_with_workgroup: bool,
 }
 
-/// A program as it was fetched.
-#[derive(Debug)]
-struct Fetched {
-    bytes: Vec<u8>,
-    /// The program, and its code once it was worth compiling.
-    code: Arc<HostCode>,
-    /// Bytes that the state of a dispatch of it takes in a save area.
-    save_size: u32,
-    /// Instructions of subgroups that were interpreted so far.
-    interpreted: AtomicU64,
-}
-
-impl Fetched {
-    /// The line of the source that an instruction comes from, 0 for none.
-    fn line(&self, instruction: u32) -> u32 {
-        Program::validate(&self.bytes).ok().and_then(|program| program.line(instruction)).unwrap_or(0)
-    }
-
-    /// Runs a dispatch of this program for what is left of a slice, in bytes that it would move in that time, and takes its part of them.
-    fn run<'a, 'b>(
-        &self,
-        dispatch: &mut Dispatch,
-        lanes: &mut Lanes<'a, 'b>,
-        manner: Manner<'_>,
-        progress: &mut Progress<'_>,
-    ) -> Outcome<Fault> {
-        // An instruction of a slice that has so many counts as so many bytes.
-        let mut run = |code: &dyn Code<Lanes<'a, 'b>>, slice: u64| {
-            let bytes = SLICE_BYTES / slice;
-            let most = (*progress.bytes / bytes).max(1);
-            let mut budget = most;
-            let outcome = match manner.ends_with_workgroup {
-                true => dispatch.run_workgroup(&self.code.kernel, code, lanes, &mut budget),
-                false => dispatch.run_with(&self.code.kernel, code, lanes, &mut budget),
-            };
-            let executed = most - budget;
-            progress.take(executed * bytes);
-            (outcome, executed)
+/// Runs a dispatch of a program for what is left of a slice, in bytes that it would move in that time, and takes its part of them.
+fn run<'a, 'b>(
+    program: &Fetched,
+    dispatch: &mut Dispatch,
+    lanes: &mut Lanes<'a, 'b>,
+    manner: Manner<'_>,
+    progress: &mut Progress<'_>,
+) -> Outcome<Fault> {
+    // An instruction of a slice that has so many counts as so many bytes.
+    let mut run = |code: &dyn Code<Lanes<'a, 'b>>, slice: u64| {
+        let bytes = SLICE_BYTES / slice;
+        let most = (*progress.bytes / bytes).max(1);
+        let mut budget = most;
+        let outcome = match manner.ends_with_workgroup {
+            true => dispatch.run_workgroup(&program.code.kernel, code, lanes, &mut budget),
+            false => dispatch.run_with(&program.code.kernel, code, lanes, &mut budget),
         };
-        let long = self.code.kernel.code().len() <= COMPILED_MOST
-            && self.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER;
-        if let Some(compiling) = manner.compiling.filter(|_| long) {
-            if let Some(code) = self.code.get() {
-                return run(code, SLICE_COMPILED).0;
-            }
-            compiling.ask(&self.code);
+        let executed = most - budget;
+        progress.take(executed * bytes);
+        (outcome, executed)
+    };
+    let long = program.code.kernel.code().len() <= COMPILED_MOST
+        && program.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER;
+    if let Some(compiling) = manner.compiling.filter(|_| long) {
+        if let Some(code) = program.code.get() {
+            return run(code, SLICE_COMPILED).0;
         }
-        let (outcome, executed) = run(&NoCode, SLICE_INSTRUCTIONS);
-        self.interpreted.fetch_add(executed, Ordering::Relaxed);
-        outcome
+        compiling.ask(&program.code);
     }
-}
-
-/// The programs that a node fetched last, the latest first, each with a digest of its bytes: the next dispatch often has one of them.
-#[derive(Debug, Default)]
-pub(crate) struct Programs {
-    recent: VecDeque<(u64, Arc<Fetched>)>,
-    /// Bytes of all of them.
-    bytes: usize,
-    /// Memory for the program that is fetched next.
-    spare: Vec<u8>,
-}
-
-/// A number that differs for most programs that differ.
-fn digest(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks();
-    let mix = |digest: u64, word: u64| (digest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let start = rest.iter().fold(bytes.len() as u64, |digest, byte| mix(digest, u64::from(*byte)));
-    words.iter().fold(start, |digest, word| mix(digest, u64::from_le_bytes(*word)))
-}
-
-impl Programs {
-    /// The program that was used last.
-    fn last(&self) -> Option<&Arc<Fetched>> {
-        self.recent.front().map(|(_, program)| program)
-    }
-
-    /// The program with these bytes, whose digest this is, if it is in the cache.
-    fn find(&mut self, digest: u64, bytes: &[u8]) -> Option<Arc<Fetched>> {
-        let place = self.recent.iter().position(|(known, program)| *known == digest && program.bytes == bytes)?;
-        let found = self.recent.remove(place)?;
-        let program = found.1.clone();
-        self.recent.push_front(found);
-        Some(program)
-    }
-
-    /// Adds a program with its digest, and takes out those that were not used for the longest time if that makes too many.
-    fn remember(&mut self, digest: u64, program: Arc<Fetched>) {
-        self.bytes += program.bytes.len();
-        self.recent.push_front((digest, program));
-        while self.recent.len() > PROGRAMS || self.bytes > PROGRAM_BYTES && self.recent.len() > 1 {
-            let Some((_, last)) = self.recent.pop_back() else { return };
-            self.bytes -= last.bytes.len();
-        }
-    }
+    let (outcome, executed) = run(&NoCode, SLICE_INSTRUCTIONS);
+    program.interpreted.fetch_add(executed, Ordering::Relaxed);
+    outcome
 }
 
 /// The memory that an access of a lane resolved to, from its address on.
@@ -373,13 +305,7 @@ fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Di
     let mut bytes = std::mem::take(&mut programs.spare);
     bytes.resize(packet.program_size as usize, 0);
     lanes.read(packet.program, &mut bytes, Intent::Execute)?;
-    if let Some(last) = programs.last().filter(|last| last.bytes == bytes) {
-        let last = last.clone();
-        programs.spare = bytes;
-        return Ok(last);
-    }
-    let digest = digest(&bytes);
-    if let Some(known) = programs.find(digest, &bytes) {
+    if let Some(known) = programs.find(&bytes) {
         programs.spare = bytes;
         return Ok(known);
     }
@@ -392,10 +318,8 @@ fn fetch(programs: &mut Programs, lanes: &mut Lanes<'_, '_>, packet: &packet::Di
         };
         Fault { rule: bad.rule as u8, ..Fault::plain(FaultKind::BadProgram, packet.program + offset) }
     })?;
-    let save_size = kernel.header().save_size();
-    let code = Arc::new(HostCode::new(kernel));
-    let fetched = Arc::new(Fetched { bytes, code, save_size, interpreted: AtomicU64::new(0) });
-    programs.remember(digest, fetched.clone());
+    let fetched = Arc::new(Fetched::new(bytes, kernel));
+    programs.remember(fetched.clone());
     Ok(fetched)
 }
 
@@ -490,7 +414,7 @@ pub(crate) fn dispatch(
     let ends_with_workgroup = state.leaves && context.features.preemption == Preemption::Workgroup;
     let compiling = (!context.features.interpreter).then_some(context.compiling);
     let manner = Manner { compiling, ends_with_workgroup };
-    let outcome = program.run(dispatch, &mut lanes, manner, &mut state.progress);
+    let outcome = run(program, dispatch, &mut lanes, manner, &mut state.progress);
     if state.leaves || outcome == Outcome::Paused {
         // The slice ends here, and that of a queue that is to leave the node behind its dispatch.
         state.progress.take(u64::MAX);
@@ -589,46 +513,5 @@ impl Lanes<'_, '_> {
         self.store(to + 8, 8, rest)?;
         fence(Ordering::Release);
         self.store(to, 8, first)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A program that differs from those of other numbers, with so many instructions.
-    fn fetched(number: u32, instructions: usize) -> Arc<Fetched> {
-        let text = format!("{}exit", format!("mov.i32 w0, {number}\n").repeat(instructions));
-        let bytes = campanile_isa::assemble(&text).unwrap();
-        let code = Arc::new(HostCode::new(Kernel::new(&Program::validate(&bytes).unwrap())));
-        Arc::new(Fetched { bytes, save_size: code.kernel.header().save_size(), code, interpreted: AtomicU64::new(0) })
-    }
-
-    fn find(programs: &mut Programs, program: &Fetched) -> Option<Arc<Fetched>> {
-        programs.find(digest(&program.bytes), &program.bytes)
-    }
-
-    #[test]
-    fn as_many_programs_are_kept_as_a_network_has_and_the_oldest_go_first() {
-        let mut programs = Programs::default();
-        let all: Vec<_> = (0..PROGRAMS as u32 + 1).map(|number| fetched(number, 1)).collect();
-        all.iter().take(PROGRAMS).for_each(|program| programs.remember(digest(&program.bytes), program.clone()));
-        let first = find(&mut programs, &all[0]).expect("the first is kept");
-        assert!(Arc::ptr_eq(&first, &all[0]));
-        programs.remember(digest(&all[PROGRAMS].bytes), all[PROGRAMS].clone());
-        assert!(find(&mut programs, &all[1]).is_none(), "the one that was not used for the longest time");
-        assert!(all.iter().skip(2).all(|program| find(&mut programs, program).is_some()));
-        assert!(find(&mut programs, &all[0]).is_some());
-    }
-
-    #[test]
-    fn long_programs_are_kept_up_to_a_number_of_bytes() {
-        let mut programs = Programs::default();
-        let all: Vec<_> = (0..6).map(|number| fetched(number, 60_000)).collect();
-        all.iter().for_each(|program| programs.remember(digest(&program.bytes), program.clone()));
-        let kept = programs.recent.iter().map(|(_, program)| program.bytes.len()).sum::<usize>();
-        assert_eq!(kept, programs.bytes);
-        assert!(kept <= PROGRAM_BYTES && kept + all[0].bytes.len() > PROGRAM_BYTES);
-        assert!(find(&mut programs, &all[5]).is_some() && find(&mut programs, &all[0]).is_none());
     }
 }

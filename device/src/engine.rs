@@ -9,6 +9,7 @@ use crate::context::{Context, Tallies, waits};
 use crate::log;
 use crate::memory::{Access, Span};
 use crate::mmu::{self, Fault, Intent, Tlb};
+use crate::programs::Programs;
 use crate::queue::{Buffer, Queue};
 use crate::transfer;
 use crate::translations::Translations;
@@ -150,7 +151,7 @@ impl Barrier for Full {
 pub(crate) struct Engine {
     pub(crate) tlb: Tlb,
     window: FetchBuffer,
-    programs: compute::Programs,
+    programs: Programs,
     known: Translations,
 }
 
@@ -159,7 +160,7 @@ impl Default for Engine {
         Self {
             tlb: Tlb::new(),
             window: FetchBuffer { bytes: [0; WINDOW], start: 0, len: 0 },
-            programs: compute::Programs::default(),
+            programs: Programs::default(),
             known: Translations::default(),
         }
     }

@@ -37,6 +37,7 @@ mod memory;
 mod mmu;
 mod msix;
 mod pci;
+mod programs;
 mod queue;
 mod registers;
 mod runner;

@@ -102,7 +102,7 @@ impl Channel {
     /// Waits without a limit from now on.
     ///
     /// # Errors
-    /// What the host says.
+    /// The errors of the host.
     pub fn wait_without_limit(&self) -> io::Result<()> {
         set_socket_timeout(&self.0, Timeout::Send, None)?;
         Ok(set_socket_timeout(&self.0, Timeout::Recv, None)?)

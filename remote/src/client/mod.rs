@@ -325,7 +325,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// Whether or not it has taken the connection.
+    /// It may have taken the connection or not.
     #[test]
     fn a_machine_that_does_not_answer_is_not_waited_for_without_end() {
         let path = std::env::temp_dir().join(format!("campanile-silent-{}", std::process::id()));
