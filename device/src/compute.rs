@@ -3,7 +3,7 @@
 //! While a queue has the node, the progress of its dispatch is kept in it between two slices; when it leaves the node in a dispatch, that goes to its save area, and comes back from there.
 //! A slice runs under the lock of the node, as any other, so a TLB invalidation is complete before the next slice executes an instruction.
 
-use crate::compiling::{Compiling, HostCode};
+use crate::compiling::Compiling;
 use crate::context::Context;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
@@ -22,7 +22,7 @@ use campanile_hw::queue::Location;
 use campanile_jit::{Paged, Pages};
 use campanile_shader::{BadSave, Cause, Code, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 /// Instructions of subgroups that one slice interprets: so long a command may have to wait for the node.
 const SLICE_INSTRUCTIONS: u64 = 256;
