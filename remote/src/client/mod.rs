@@ -43,7 +43,7 @@ pub enum ConnectError {
     Socket(PathBuf, io::Error),
     /// The machine does not serve the program.
     Refused(PathBuf, Refusal),
-    /// The machine has not answered in [`HELLO_LIMIT`]: it may be stopped.
+    /// The machine has not answered within a minute: it may be stopped.
     Silent(PathBuf),
     /// What answered is no machine, or it ended meanwhile.
     NoMachine(PathBuf),
