@@ -19,7 +19,7 @@ use campanile_hw::isa::{
 };
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
-use campanile_jit::{Paged, Pages};
+use campanile_jit::{Compiled, Paged, Pages};
 use campanile_shader::{BadSave, Cause, Code, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -32,6 +32,23 @@ const SLICE_COMPILED: u64 = 2048;
 const COMPILED_AFTER: u64 = 4096;
 /// Instructions of the longest program that is compiled. That takes up to a tenth of a millisecond for each, where the host has vectors of 512 bits a tenth of that.
 const COMPILED_MOST: usize = 2048;
+/// Compiled code, beside which an interpreted instruction counts as those that take as long.
+struct InSlices<'a>(&'a Compiled);
+
+impl<M: Paged> Code<M> for InSlices<'_> {
+    fn length(&self, instruction: u32) -> u32 {
+        Code::<M>::length(self.0, instruction)
+    }
+
+    fn interpreted(&self) -> u64 {
+        SLICE_COMPILED / SLICE_INSTRUCTIONS
+    }
+
+    fn run(&self, state: campanile_shader::State<'_>, memory: &mut M) {
+        self.0.run(state, memory);
+    }
+}
+
 /// A dispatch that has begun.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -134,7 +151,7 @@ fn run<'a, 'b>(
         && program.interpreted.load(Ordering::Relaxed) >= COMPILED_AFTER;
     if let Some(compiling) = manner.compiling.filter(|_| long) {
         if let Some(code) = program.code.get() {
-            return run(code, SLICE_COMPILED).0;
+            return run(&InSlices(code), SLICE_COMPILED).0;
         }
         compiling.ask(&program.code);
     }
@@ -405,8 +422,7 @@ pub(crate) fn dispatch(
         None => {
             let begun = begin(programs, &mut lanes, packet, (&state, context));
             let begun = begun.inspect_err(|fault| lanes.report_fault(packet.report, || not_begun(fault, context)))?;
-            let work = packet.program_size + begun.program.save_size;
-            state.progress.take(work.into());
+            state.progress.take(packet.program_size.into());
             fresh.insert(begun)
         }
     };

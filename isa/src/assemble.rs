@@ -5,7 +5,7 @@ use crate::link::{Function, LinkError, Source, link};
 use crate::{constant, name};
 use campanile_hw::isa::{
     FORMS, FUNCTIONS_MAX, Form, Immediate, Instruction, NO_INSTRUCTION, Operand, Order, OrderWord, ProgramHeader,
-    ProgramRule, Scope, Type,
+    ProgramRule, SHARED_MAX, Scope, Type,
 };
 use std::fmt;
 
@@ -86,6 +86,8 @@ struct Assembler<'a> {
     names: Vec<&'a str>,
     calls: Vec<Call<'a>>,
     line: u32,
+    /// The directives about the header, by their names.
+    header_places: Vec<Piece<'a>>,
 }
 
 /// Reads the text of a program and gives its bytes, which are valid.
@@ -100,6 +102,7 @@ pub fn assemble(text: &str) -> Result<Vec<u8>, AssemblyError> {
         names: Vec::new(),
         calls: Vec::new(),
         line: 0,
+        header_places: Vec::new(),
     };
     for (number, text) in text.lines().enumerate() {
         let whole = Piece { text, line: number + 1, column: 1 };
@@ -128,6 +131,12 @@ fn numbers<const N: usize>(rest: Piece<'_>, what: &str) -> Result<[u32; N], Asse
 impl<'a> Assembler<'a> {
     fn directive(&mut self, piece: Piece<'a>) -> Result<(), AssemblyError> {
         let (directive, rest) = head(piece);
+        if matches!(directive.text, ".workgroup" | ".registers" | ".shared" | ".scratch") {
+            if self.header_places.iter().any(|earlier| earlier.text == directive.text) {
+                return Err(directive.error(format!("`{}` is there already", directive.text)));
+            }
+            self.header_places.push(directive);
+        }
         match directive.text {
             ".workgroup" => {
                 let size = numbers(rest, "three numbers of lanes, such as `64, 1, 1`")?;
@@ -212,6 +221,19 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
+    /// The directive by which the header breaks a rule, as far as it is known.
+    fn place_in_header(&self, rule: ProgramRule) -> Option<&Piece<'a>> {
+        let named = |name: &str| self.header_places.iter().find(|place| place.text == name);
+        match rule {
+            ProgramRule::Workgroup => named(".workgroup"),
+            ProgramRule::Limit if self.header.shared > SHARED_MAX || !self.header.shared.is_multiple_of(16) => {
+                named(".shared")
+            }
+            ProgramRule::Limit => named(".scratch"),
+            _ => None,
+        }
+    }
+
     fn finish(mut self) -> Result<Vec<u8>, AssemblyError> {
         for call in &self.calls {
             let number = self.names.iter().position(|name| *name == call.name.text);
@@ -226,6 +248,9 @@ impl<'a> Assembler<'a> {
             Some(place) => place.error(message),
             None => AssemblyError { message, ..nowhere.clone() },
         };
+        if self.functions.is_empty() {
+            return Err(at(None, "the program has no instruction".into()));
+        }
         link(&self.header, &self.functions).map_err(|error| match error {
             LinkError::Nesting { function, instruction } => {
                 let place = self.places.get(function).and_then(|places| places.get(instruction));
@@ -233,10 +258,13 @@ impl<'a> Assembler<'a> {
             }
             LinkError::Program(bad) => {
                 let all: Vec<&Piece<'_>> = self.places.iter().flatten().collect();
-                let place = (bad.instruction != NO_INSTRUCTION).then(|| all.get(bad.instruction as usize).copied());
+                let place = match bad.instruction {
+                    NO_INSTRUCTION => self.place_in_header(bad.rule),
+                    number => all.get(number as usize).copied(),
+                };
                 let doc = ProgramRule::ALL.iter().find(|(number, ..)| *number == bad.rule as u8);
                 let doc = doc.map_or("", |(_, _, doc)| doc.trim());
-                at(place.flatten(), format!("the program breaks the rule {:?}: {doc}", bad.rule))
+                at(place, format!("the program breaks the rule {:?}: {doc}", bad.rule))
             }
         })
     }

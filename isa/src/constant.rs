@@ -22,17 +22,23 @@ pub(crate) fn parse(text: &str, ty: Type) -> Option<u64> {
 pub(crate) fn integer(text: &str) -> Option<i128> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let value = match digits.strip_prefix("0x") {
-        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
+        Some(digits) => hexadecimal(digits)?,
         None if digits.starts_with(['+', '-']) => return None,
-        None => digits.parse(),
+        None => digits.parse().ok()?,
     };
-    let value = i128::from(value.ok()?);
+    let value = i128::from(value);
     Some(if negative { -value } else { value })
+}
+
+/// Hexadecimal digits, of which there may be no sign.
+fn hexadecimal(digits: &str) -> Option<u64> {
+    let digits = Some(digits).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 fn float(text: &str, ty: Type) -> Option<u64> {
     if let Some(bits) = text.strip_prefix("0x") {
-        return u64::from_str_radix(bits, 16).ok().filter(|bits| bits.checked_shr(ty.bits()).unwrap_or(0) == 0);
+        return hexadecimal(bits).filter(|bits| bits.checked_shr(ty.bits()).unwrap_or(0) == 0);
     }
     Some(match ty {
         Type::F16 => u64::from(f64_to_f16(text.parse().ok()?)),

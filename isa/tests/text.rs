@@ -74,7 +74,15 @@ fn a_mistake_is_named_with_line_column_and_what_was_expected() {
         (".function a\n.function a", 2, 11, "is there already"),
         (".groups 1", 1, 1, "expected `.workgroup`"),
         (".workgroup 1, 1", 1, 12, "expected three numbers"),
-        ("", 1, 1, "rule Limit"),
+        ("", 1, 1, "has no instruction"),
+        ("; nothing", 1, 1, "has no instruction"),
+        ("exit\n.shared 12", 2, 1, "rule Limit"),
+        ("exit\n.scratch 5000", 2, 1, "rule Limit"),
+        ("\n .workgroup 1024, 2, 1\nexit", 2, 2, "rule Workgroup"),
+        (".shared 16\n.shared 32\nexit", 2, 1, "`.shared` is there already"),
+        ("mov.i32 w0, 0x+1", 1, 13, "expected a register w0 to w255 or a constant"),
+        ("mov.f32 w0, 0x+3f800000", 1, 13, "expected a register w0 to w255 or a constant"),
+        ("load.w1 w0, [d0 + 0x+4]", 1, 13, "expected an address"),
     ];
     for (text, line, column, message) in table {
         let error = assemble(text).expect_err(text);

@@ -292,7 +292,8 @@ fn segments_are_cut_and_a_run_ends_before_one_that_does_not_fit() {
     let mut memory = Guest::new();
     let mut budget = 140;
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut budget), Outcome::Paused);
-    assert_eq!((budget, dispatch.counters().instructions), (12, 128));
+    // The workgroup has a KiB of registers, which counts as an instruction when it begins.
+    assert_eq!((budget, dispatch.counters().instructions), (11, 128));
     // The access at the end is an entry, too. A budget smaller than the segment at hand is spent instruction by instruction.
     let mut budget = 10;
     assert_eq!(dispatch.run_with(&kernel, &compiled, &mut memory, &mut budget), Outcome::Paused);

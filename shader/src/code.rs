@@ -40,6 +40,11 @@ pub trait Code<M> {
     /// Instructions of the stretch that begins at this one, which is executed whole or not at all; 0 if none does, and the interpreter executes the instruction.
     fn length(&self, instruction: u32) -> u32;
 
+    /// What an instruction that is interpreted counts as in a budget, in instructions of the code. At least 1.
+    fn interpreted(&self) -> u64 {
+        1
+    }
+
     /// Executes from where the state is, which is the beginning of a stretch, on and on, until the budget is smaller than the next stretch or an instruction is met that has to
     /// be interpreted: one that is not compiled, and one that needs the walker or faults. It may stop after any number of instructions, also after none.
     fn run(&self, state: State<'_>, memory: &mut M);

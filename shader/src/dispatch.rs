@@ -125,14 +125,14 @@ impl Dispatch {
                 return Outcome::Paused;
             }
             if self.group.is_none() {
-                self.next_group(kernel);
+                self.next_group(kernel, budget);
             }
             match self.run_group(kernel, code, memory, whole, budget) {
                 Ok(true) => {
                     self.done += 1;
                     let more = self.done < self.grid.groups();
                     if more && !one && *budget != 0 {
-                        self.next_group(kernel);
+                        self.next_group(kernel, budget);
                         continue;
                     }
                     self.group = None;
@@ -148,7 +148,8 @@ impl Dispatch {
     }
 
     /// Begins the next workgroup, in the memory of the one that has just ended if there is one.
-    fn next_group(&mut self, kernel: &Kernel) {
+    fn next_group(&mut self, kernel: &Kernel, budget: &mut u64) {
+        *budget = budget.saturating_sub(kernel.beginning);
         self.counters.lanes += u64::from(kernel.header.lanes());
         let place = self.grid.place(self.done);
         match &mut self.group {
@@ -186,7 +187,7 @@ impl Dispatch {
             if (1..=*budget).contains(&length) && run_code(group, code, &mut around, budget) {
                 continue;
             }
-            *budget -= 1;
+            *budget = budget.saturating_sub(code.interpreted());
             around.counters.instructions += 1;
             step(group, &mut around)?;
         }

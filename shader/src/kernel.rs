@@ -9,9 +9,14 @@ pub struct Kernel {
     pub(crate) code: Vec<Instruction>,
     pub(crate) functions: Vec<u32>,
     pub(crate) depth: u32,
+    /// What the beginning of a workgroup counts as in a budget, in instructions: its registers and memory are cleared.
+    pub(crate) beginning: u64,
     /// Of each subgroup the place of its lanes in the workgroup, a dimension after the other.
     local: Vec<[[u32; LANES]; 3]>,
 }
+
+/// Bytes of the state of a workgroup whose clearing counts as an instruction.
+const BYTES_AN_INSTRUCTION: u64 = 1024;
 
 /// Places in a workgroup of the lanes of a subgroup.
 fn local(header: &ProgramHeader, subgroup: u32) -> [[u32; LANES]; 3] {
@@ -30,6 +35,7 @@ impl Kernel {
             code: (0..header.code).map_while(|index| program.instruction(index)).collect(),
             functions: (0..header.functions).map_while(|number| program.function(number)).collect(),
             depth: program.depth(),
+            beginning: u64::from(header.save_size()) / BYTES_AN_INSTRUCTION,
             local: (0..header.subgroups()).map(|subgroup| local(&header, subgroup)).collect(),
         }
     }

@@ -118,6 +118,9 @@ impl Reader<'_> {
     }
 }
 
+/// No dispatch counts so far.
+const COUNT_MAX: u64 = 1 << 62;
+
 impl Dispatch {
     /// The dispatch as bytes, at most [`campanile_hw::isa::ProgramHeader::save_size`] of them. Read back with the same program it runs on as if it had not been stopped. `begun` is the time that
     /// goes into the head.
@@ -168,6 +171,10 @@ impl Dispatch {
             return Err(BadSave);
         }
         let SavedDispatch { instructions, lanes, loads, stores, atomics, .. } = head;
+        // From here on they are added to.
+        if [instructions, lanes, loads, stores, atomics].iter().any(|count| *count >= COUNT_MAX) {
+            return Err(BadSave);
+        }
         let counters = Counters { instructions, lanes, loads, stores, atomics };
         let mut dispatch = Self { grid, done: head.done, group: None, counters };
         if head.workgroup == 0 {

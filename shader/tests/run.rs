@@ -4,7 +4,7 @@
 mod flat;
 mod random;
 
-use campanile_hw::isa::{LANES, Program};
+use campanile_hw::isa::{LANES, Program, SavedDispatch};
 use campanile_isa::assemble;
 use campanile_shader::{Cause, Counters, Dispatch, Kernel, Outcome, ShaderFault};
 use flat::{BASE, Flat, Outside};
@@ -183,6 +183,41 @@ fn what_may_not_be_done_is_named_with_instruction_and_lane() {
     assert_eq!(at("load_scratch.d1 d0, [w0 - 8]"), (Cause::ScratchRange(u64::MAX - 7), 0, 0, first));
     let second = "system.workgroup_id_x w0\ncmp.i32.eq p0, w0, 1\nif p0\nload_scratch.w1 w0, [w0 + 7]\nend_if";
     assert_eq!(at(second), (Cause::ScratchRange(8), 3, 0, [1, 0, 0]));
+}
+
+/// Registers and memory of a workgroup are cleared when it begins, which takes longer than a short program.
+#[test]
+fn the_beginning_of_a_workgroup_counts_by_what_is_cleared() {
+    let runs = |header: &str| {
+        let kernel = kernel(&format!(".workgroup 1024, 1, 1\n{header}\nexit\n"));
+        let (mut dispatch, mut memory, mut runs) = (Dispatch::new([64, 1, 1], BASE), Flat(vec![0; REACH]), 1);
+        while dispatch.run(&kernel, &mut memory, &mut 2048) != Outcome::Done {
+            runs += 1;
+        }
+        assert_eq!(dispatch.counters().instructions, 64 * 32, "the program's own instructions alone");
+        runs
+    };
+    let (small, large) = (runs(""), runs(".registers 256, 256, 256\n.shared 65536\n.scratch 4096"));
+    assert!(small <= 4, "{small} runs");
+    assert!(large >= 64, "{large} runs: none has two such workgroups");
+}
+
+#[test]
+fn counts_that_no_dispatch_reaches_are_no_state() {
+    let kernel = kernel("mov.i32 w0, 1\nexit\n");
+    let saved = Dispatch::new([1, 1, 1], BASE).save(0);
+    assert!(Dispatch::restore(&kernel, &saved).is_ok());
+    let head = SavedDispatch::from_bytes(saved.first_chunk().expect("a head"));
+    let large = u64::MAX;
+    for head in [
+        SavedDispatch { instructions: large, ..head },
+        SavedDispatch { lanes: large, ..head },
+        SavedDispatch { loads: large, ..head },
+        SavedDispatch { stores: large, ..head },
+        SavedDispatch { atomics: large, ..head },
+    ] {
+        assert!(Dispatch::restore(&kernel, &head.to_bytes()).is_err(), "{head:?}");
+    }
 }
 
 proptest! {

@@ -4,12 +4,13 @@ use core::ffi::c_void;
 
 use crate::km::{
     DXGK_DEVICE_INFO, DXGK_SERVICES, DXGKARGCB_ALLOCATECONTIGUOUSMEMORY, DXGKARGCB_DISCONNECTDOORBELL,
-    DXGKARGCB_FREECONTIGUOUSMEMORY, DXGKARGCB_GETHANDLEDATA, DXGKARGCB_INVALIDATEHWCONTEXT, DXGKARGCB_ISFEATUREENABLED,
-    DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKARGCB_QUERYFEATURESUPPORT, DXGKARGCB_RELEASEHANDLEDATA,
+    DXGKARGCB_ENUMHANDLECHILDREN, DXGKARGCB_FREECONTIGUOUSMEMORY, DXGKARGCB_GETHANDLEDATA,
+    DXGKARGCB_INVALIDATEHWCONTEXT, DXGKARGCB_ISFEATUREENABLED, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+    DXGKARGCB_QUERYFEATURESUPPORT, DXGKARGCB_RELEASEHANDLEDATA,
 };
 use crate::types::{
-    BOOLEAN, GUID, HANDLE, INTERFACE, MEMORY_CACHING_TYPE, NTSTATUS, PCI_DEVICE_PRESENCE_PARAMETERS, PHYSICAL_ADDRESS,
-    UnusedSlot,
+    BOOLEAN, D3DKMT_HANDLE, GUID, HANDLE, INTERFACE, MEMORY_CACHING_TYPE, NTSTATUS, PCI_DEVICE_PRESENCE_PARAMETERS,
+    PHYSICAL_ADDRESS, UnusedSlot,
 };
 
 /// A routine run at device interrupt level by `DxgkCbSynchronizeExecution`.
@@ -92,6 +93,15 @@ pub type PDXGKCB_WRITE_DEVICE_SPACE = unsafe extern "win64" fn(
 /// [dispmprt: DXGKCB_GETHANDLEDATA]
 pub type PDXGKCB_GETHANDLEDATA = unsafe extern "win64" fn(Data: *const DXGKARGCB_GETHANDLEDATA) -> *mut c_void;
 
+/// The kernel-mode handle of the resource that an allocation belongs to; 0 for one of none, and for a handle that is not valid.
+/// [d3dkmddi: DXGKCB_GETHANDLEPARENT]
+pub type PDXGKCB_GETHANDLEPARENT = unsafe extern "win64" fn(hAllocation: D3DKMT_HANDLE) -> D3DKMT_HANDLE;
+
+/// The kernel-mode handle of an allocation of a resource; 0 past the last one, and for a handle that is not valid.
+/// [d3dkmddi: DXGKCB_ENUMHANDLECHILDREN]
+pub type PDXGKCB_ENUMHANDLECHILDREN =
+    unsafe extern "win64" fn(Data: *const DXGKARGCB_ENUMHANDLECHILDREN) -> D3DKMT_HANDLE;
+
 /// Reports what happened, at device interrupt level. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
 pub type PDXGKCB_NOTIFY_INTERRUPT =
     unsafe extern "win64" fn(hAdapter: HANDLE, Data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA);
@@ -170,8 +180,8 @@ pub struct DXGKRNL_INTERFACE {
     pub DxgkCbWriteDeviceSpace: Option<PDXGKCB_WRITE_DEVICE_SPACE>,
     pub DxgkCbIsDevicePresent: Option<PDXGKCB_IS_DEVICE_PRESENT>,
     pub DxgkCbGetHandleData: Option<PDXGKCB_GETHANDLEDATA>,
-    pub DxgkCbGetHandleParent: UnusedSlot,
-    pub DxgkCbEnumHandleChildren: UnusedSlot,
+    pub DxgkCbGetHandleParent: Option<PDXGKCB_GETHANDLEPARENT>,
+    pub DxgkCbEnumHandleChildren: Option<PDXGKCB_ENUMHANDLECHILDREN>,
     pub DxgkCbNotifyInterrupt: Option<PDXGKCB_NOTIFY_INTERRUPT>,
     pub DxgkCbNotifyDpc: Option<PDXGKCB_NOTIFY_DPC>,
     pub DxgkCbQueryVidPnInterface: UnusedSlot,

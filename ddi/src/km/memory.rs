@@ -81,6 +81,16 @@ pub struct DXGKARGCB_GETHANDLEDATA {
     pub Flags: DXGKCB_GETHANDLEDATAFLAGS,
 }
 
+/// Argument of `DxgkCbEnumHandleChildren`. [d3dkmddi: DXGKARGCB_ENUMHANDLECHILDREN]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARGCB_ENUMHANDLECHILDREN {
+    /// The resource.
+    pub hObject: D3DKMT_HANDLE,
+    /// Place of the allocation among those of the resource, from 0 on.
+    pub Index: u32,
+}
+
 /// Argument of `DxgkCbReleaseHandleData`. [d3dkmddi: DXGKARGCB_RELEASEHANDLEDATA]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -97,5 +107,6 @@ zeroed! {
     DXGK_HANDLE_TYPE,
     DXGKCB_GETHANDLEDATAFLAGS,
     DXGKARGCB_GETHANDLEDATA,
+    DXGKARGCB_ENUMHANDLECHILDREN,
     DXGKARGCB_RELEASEHANDLEDATA,
 }

@@ -225,6 +225,31 @@ fn a_write_to_a_read_only_page_is_a_fault() {
     assert_eq!(fixture.word(1), 0);
 }
 
+/// However many instructions of it are executed at once: a slice that ends with some to spare is over all the same.
+#[test]
+fn a_long_compiled_program_leaves_the_node_after_its_time_slice() {
+    for adds in [1, 20, 100, 127] {
+        let mut fixture = Fixture::new();
+        let text = format!(
+            "mov.i32 w0, 1\nloop\n{}cmp.i32.eq p0, w0, 0\nbreak_if p0\nend_loop\nexit",
+            "add.i32 w1, w1, w0\n".repeat(adds)
+        );
+        let endless = fixture.dispatch(&text, 1);
+        fixture.host.write_packets(&mut fixture.queue, &[Packet::Dispatch(endless)]);
+        fixture.host.ring(&fixture.queue);
+        // Long enough to be compiled.
+        (0..200).for_each(|_| assert!(fixture.host.gpu.step(), "it runs"));
+        let space = fixture.host.space();
+        let other = fixture.host.map_new_ram(space, DATA, 4096);
+        let mut neighbour = fixture.host.queue(1, space, NODE_COMPUTE);
+        let fill = campanile_hw::packet::Fill { destination: DATA, size: 4, pattern: 5 };
+        fixture.host.write_packets(&mut neighbour, &[Packet::Fill(fill)]);
+        fixture.host.ring(&neighbour);
+        let steps = (0..1000).take_while(|_| fixture.host.gpu.step() && fixture.host.read64(other) as u32 != 5).count();
+        assert!(steps < 200, "{adds} additions: the neighbour waited {steps} steps");
+    }
+}
+
 /// A dispatch takes its part of a slice, by the instructions that it executes, as a copy does by its bytes.
 #[test]
 fn short_dispatches_share_a_slice_and_long_ones_do_not() {

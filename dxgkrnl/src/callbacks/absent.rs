@@ -14,8 +14,6 @@ enum Answer {
     Status,
     /// Nothing.
     Nothing,
-    /// A D3DKMT_HANDLE, of which 0 is none.
-    Handle,
     /// A D3DGPU_VIRTUAL_ADDRESS, of which 0 is none.
     Address,
 }
@@ -36,7 +34,6 @@ fn unavailable(name: &'static str, level: Level, answer: Answer, why: &str) -> u
                 (format!("answers {STATUS_NOT_SUPPORTED}"), STATUS_NOT_SUPPORTED.0.cast_unsigned() as usize)
             }
             Answer::Nothing => ("does nothing".to_owned(), 0),
-            Answer::Handle => ("answers no handle".to_owned(), 0),
             Answer::Address => ("answers no address".to_owned(), 0),
         };
         driver.verifier().log(format!("{name} {told}: {why} [dispmprt: DXGKRNL_INTERFACE]"));
@@ -54,7 +51,7 @@ macro_rules! absent {
                 }
                 // SAFETY: both are addresses of functions. Who calls it by the prototype of its page passes arguments that the function does not
                 // look at: in this calling convention they are in registers that the callee may change, and on the stack, which the caller
-                // cleans up. The result is in RAX, which is the address, or whose lower half is the NTSTATUS or the handle, and of which a caller of VOID reads nothing.
+                // cleans up. The result is in RAX, which is the address, or whose lower half is the NTSTATUS, and of which a caller of VOID reads nothing.
                 let slot = unsafe {
                     std::mem::transmute::<unsafe extern "win64" fn() -> usize, unsafe extern "win64" fn()>(absent)
                 };
@@ -66,8 +63,6 @@ macro_rules! absent {
 
 absent! {
     DxgkCbIndicateChildStatus: UpToDispatch, Status, "this system has no displays, and the driver has reported no children";
-    DxgkCbGetHandleParent: Any, Handle, "this system does not tell which resource an allocation belongs to";
-    DxgkCbEnumHandleChildren: Any, Handle, "this system does not list the allocations of a resource";
     DxgkCbQueryVidPnInterface: Passive, Status, DISPLAYS;
     DxgkCbQueryMonitorInterface: Passive, Status, DISPLAYS;
     DxgkCbGetCaptureAddress: Any, Status, DISPLAYS;

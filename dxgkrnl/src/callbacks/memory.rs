@@ -36,6 +36,23 @@ pub(super) unsafe extern "win64" fn get_handle_data(data: *const DXGKARGCB_GETHA
     })
 }
 
+pub(super) unsafe extern "win64" fn get_handle_parent(allocation: D3DKMT_HANDLE) -> D3DKMT_HANDLE {
+    on_driver("DxgkCbGetHandleParent", Level::UpToApc, |driver| {
+        let parent = |adapter: Arc<Adapter>| adapter.memory_manager()?.handle_parent(allocation);
+        Ok(adapters_of(driver).into_iter().find_map(parent).unwrap_or(0))
+    })
+}
+
+pub(super) unsafe extern "win64" fn enum_handle_children(data: *const DXGKARGCB_ENUMHANDLECHILDREN) -> D3DKMT_HANDLE {
+    const NAME: &str = "DxgkCbEnumHandleChildren";
+    on_driver(NAME, Level::UpToApc, |driver| {
+        // SAFETY: numbers and handles, which any bytes are.
+        let data = unsafe { argument(NAME, data) }?;
+        let child = |adapter: Arc<Adapter>| adapter.memory_manager()?.handle_child(data.hObject, data.Index);
+        Ok(adapters_of(driver).into_iter().find_map(child).unwrap_or(0))
+    })
+}
+
 pub(super) unsafe extern "win64" fn acquire_handle_data(
     data: *const DXGKARGCB_GETHANDLEDATA,
     release: *mut HANDLE,

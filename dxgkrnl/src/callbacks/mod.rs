@@ -37,6 +37,8 @@ pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     interface.DxgkCbIsFeatureEnabled = Some(feature::is_feature_enabled);
     interface.DxgkCbQueryFeatureSupport = Some(feature::query_feature_support);
     interface.DxgkCbGetHandleData = Some(memory::get_handle_data);
+    interface.DxgkCbGetHandleParent = Some(memory::get_handle_parent);
+    interface.DxgkCbEnumHandleChildren = Some(memory::enum_handle_children);
     interface.DxgkCbAcquireHandleData = Some(memory::acquire_handle_data);
     interface.DxgkCbReleaseHandleData = Some(memory::release_handle_data);
     interface.DxgkCbAllocateContiguousMemory = Some(memory::allocate_contiguous_memory);

@@ -58,7 +58,7 @@ impl VidMm {
         };
         let made = self.new_globals(&answers).and_then(|globals| {
             let rest = match resource {
-                true => self.new_resource(kmd_resource, answers.len() as u32).map(Some),
+                true => self.new_resource(kmd_resource, &globals).map(Some),
                 false => Ok(None),
             };
             let opened = rest.and_then(|resource| match self.open(device, &globals, allocations, private, flags) {
@@ -122,7 +122,7 @@ impl VidMm {
         let mut globals = lock(&self.globals);
         let mut made = Vec::with_capacity(answers.len());
         for answer in answers {
-            let entry = Global { resource: false, data: answer.kmd, device_specific: KmdHandle::NULL };
+            let entry = Global::new(false, answer.kmd);
             match globals.insert(entry, 0) {
                 Some(handle) => made.push(handle),
                 None => {
@@ -139,7 +139,10 @@ impl VidMm {
     fn forget_globals(&self, handles: &[u32]) {
         let mut globals = lock(&self.globals);
         for handle in handles {
-            globals.remove(*handle);
+            let parent = globals.remove(*handle).map_or(0, |entry| entry.parent);
+            if let Some(resource) = globals.get_mut(parent) {
+                resource.children.retain(|child| child != handle);
+            }
         }
     }
 
@@ -180,10 +183,17 @@ impl VidMm {
         Ok(infos.iter().map(|info| KmdHandle::new(info.hDeviceSpecificAllocation)).collect())
     }
 
-    fn new_resource(&self, kmd: KmdHandle, count: u32) -> Result<Arc<DriverResource>, Failure> {
-        let entry = Global { resource: true, data: kmd, device_specific: KmdHandle::NULL };
-        let global = lock(&self.globals).insert(entry, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-        Ok(Arc::new(DriverResource { kmd, global, live: AtomicU32::new(count) }))
+    /// A resource of these allocations.
+    fn new_resource(&self, kmd: KmdHandle, allocations: &[u32]) -> Result<Arc<DriverResource>, Failure> {
+        let entry = Global { children: allocations.to_vec(), ..Global::new(true, kmd) };
+        let mut globals = lock(&self.globals);
+        let global = globals.insert(entry, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        for allocation in allocations {
+            if let Some(entry) = globals.get_mut(*allocation) {
+                entry.parent = global;
+            }
+        }
+        Ok(Arc::new(DriverResource { kmd, global, live: AtomicU32::new(allocations.len() as u32) }))
     }
 
     fn register(

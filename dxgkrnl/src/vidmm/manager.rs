@@ -69,6 +69,17 @@ pub(crate) struct Global {
     pub(super) resource: bool,
     pub(super) data: KmdHandle,
     pub(super) device_specific: KmdHandle,
+    /// The resource of an allocation, 0 for none.
+    pub(super) parent: u32,
+    /// The allocations of a resource, in the order of their creation.
+    pub(super) children: Vec<u32>,
+}
+
+impl Global {
+    /// An object that belongs to no other one.
+    pub(super) fn new(resource: bool, data: KmdHandle) -> Self {
+        Self { resource, data, device_specific: KmdHandle::NULL, parent: 0, children: Vec::new() }
+    }
 }
 
 /// The system process on an adapter.
@@ -142,6 +153,18 @@ impl VidMm {
             (true, false) => entry.data.raw(),
             (true, true) => entry.device_specific.raw(),
         }
+    }
+
+    /// DxgkCbGetHandleParent: the kernel handle of the resource that an allocation belongs to. [d3dkmddi: DXGKCB_GETHANDLEPARENT]
+    pub(crate) fn handle_parent(&self, allocation: u32) -> Option<u32> {
+        let globals = lock(&self.globals);
+        globals.get(allocation).map(|entry| entry.parent).filter(|parent| *parent != 0)
+    }
+
+    /// DxgkCbEnumHandleChildren: the kernel handle of an allocation of a resource, by its place. [d3dkmddi: DXGKCB_ENUMHANDLECHILDREN]
+    pub(crate) fn handle_child(&self, resource: u32, index: u32) -> Option<u32> {
+        let globals = lock(&self.globals);
+        globals.get(resource)?.children.get(usize::try_from(index).ok()?).copied()
     }
 
     /// A question of the user-mode driver to its kernel-mode driver.

@@ -47,6 +47,13 @@ pub(crate) struct Adapter {
     pub(crate) forgotten: *mut c_void,
 }
 
+/// The driver's handle of every resource.
+const RESOURCE: usize = 0x5e50_0000;
+/// Bytes of private data with which a test says that an allocation is created with a resource.
+pub(crate) const IN_RESOURCE: u32 = 0x52;
+/// As [`IN_RESOURCE`], that it is created without one.
+pub(crate) const IN_NONE: u32 = 0x50;
+
 /// Takes pool; NULL-free in these tests.
 pub(crate) fn allocate(size: usize) -> *mut c_void {
     // SAFETY: a plain request.
@@ -326,7 +333,10 @@ pub(crate) unsafe extern "win64" fn create_allocation(
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
     // SAFETY: the system passes the structure.
-    let args = unsafe { &*args };
+    let args = unsafe { &mut *args };
+    if args.Flags.Resource() {
+        args.hResource = std::ptr::without_provenance_mut(RESOURCE);
+    }
     // SAFETY: the system passes as many elements as it says.
     let infos = unsafe { std::slice::from_raw_parts_mut(args.pAllocationInfo, args.NumAllocations as usize) };
     for info in infos {
@@ -381,9 +391,46 @@ pub(crate) unsafe extern "win64" fn open_allocation(device: HANDLE, args: *const
         // SAFETY: the place is good.
         let foreign = unsafe { adapter.interface.DxgkCbGetHandleData.unwrap()(&raw const data) };
         assert!(foreign.is_null(), "a handle of nothing has no data");
+        check_relatives(adapter, info, args.NumAllocations, index);
         info.hDeviceSpecificAllocation = object(std::ptr::from_mut(adapter).cast());
     }
     STATUS_SUCCESS
+}
+
+/// An allocation that was created with a resource is the one at its place among those of the resource; one without is of none.
+/// [d3dkmddi: DXGKCB_GETHANDLEPARENT, DXGKCB_ENUMHANDLECHILDREN]
+fn check_relatives(adapter: &Adapter, info: &DXGK_OPENALLOCATIONINFO, count: u32, index: usize) {
+    let allocation = info.hAllocation;
+    let (parent_of, child_of) =
+        (adapter.interface.DxgkCbGetHandleParent.unwrap(), adapter.interface.DxgkCbEnumHandleChildren.unwrap());
+    let child = |resource, index| {
+        let data = DXGKARGCB_ENUMHANDLECHILDREN { hObject: resource, Index: index };
+        // SAFETY: the place is good.
+        unsafe { child_of(&raw const data) }
+    };
+    // SAFETY: any number may be asked about.
+    let parent = unsafe { parent_of(allocation) };
+    // SAFETY: as above.
+    assert_eq!(unsafe { parent_of(allocation ^ 0x4000) }, 0, "a handle of nothing has no resource");
+    assert_eq!(child(allocation, 0), 0, "an allocation has no allocations");
+    match info.PrivateDriverDataSize {
+        IN_RESOURCE => assert_ne!(parent, 0, "it was created with a resource"),
+        IN_NONE => assert_eq!(parent, 0, "it was created without one"),
+        _ => {}
+    }
+    if parent == 0 {
+        return;
+    }
+    let mut data = DXGKARGCB_GETHANDLEDATA::zeroed();
+    (data.hObject, data.Type) = (parent, DXGK_HANDLE_TYPE::DXGK_HANDLE_RESOURCE);
+    // SAFETY: the place is good.
+    let found = unsafe { adapter.interface.DxgkCbGetHandleData.unwrap()(&raw const data) };
+    assert_eq!(found.addr(), RESOURCE, "the object of CreateAllocation");
+    // SAFETY: as above.
+    assert_eq!(unsafe { parent_of(parent) }, 0, "a resource belongs to none");
+    assert_eq!(child(parent, index as u32), allocation);
+    assert_eq!(child(parent, count), 0, "past the last one");
+    assert_eq!(child(parent, u32::MAX), 0);
 }
 
 pub(crate) unsafe extern "win64" fn close_allocation(

@@ -4,6 +4,7 @@ mod every_thunk;
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use crate::minimal::driver::{IN_NONE, IN_RESOURCE};
 use crate::minimal::memory::{LOCAL, ask, call};
 use crate::minimal::{Bench, FakeBus, Mutant, SOUND};
 use dxgkrnl::{Process, thunks};
@@ -392,9 +393,14 @@ fn a_resource_is_destroyed_with_its_allocations() {
     let (bench, luid) = start(SOUND);
     let user = User::new(&bench, luid);
     let before = user.process.handle_count();
+    let mut private = [[0u8; IN_RESOURCE as usize]; 3];
     let mut infos = [D3DDDI_ALLOCATIONINFO2::zeroed(); 3];
+    for (info, private) in infos.iter_mut().zip(&mut private) {
+        (info.pPrivateDriverData, info.PrivateDriverDataSize) = (private.as_mut_ptr().cast(), IN_RESOURCE);
+    }
     let mut args = user.create_args(&mut infos);
     args.Flags.set_CreateResource(true);
+    // The driver asserts of each which resource it belongs to, and as which of its allocations.
     let resource = call(thunks().D3DKMTCreateAllocation2, args).hResource;
     assert_eq!(user.process.handle_count(), before + 4);
     assert_eq!(user.destroy(infos[1].hAllocation), STATUS_SUCCESS);
@@ -403,6 +409,19 @@ fn a_resource_is_destroyed_with_its_allocations() {
     assert_eq!(ask(thunks().D3DKMTDestroyAllocation2, args).0, STATUS_SUCCESS);
     assert_eq!(user.process.handle_count(), before);
     assert_eq!(ask(thunks().D3DKMTDestroyAllocation2, args).0, STATUS_INVALID_HANDLE);
+    drop(user);
+    end(bench, luid);
+}
+
+#[test]
+fn an_allocation_without_resource_is_of_none() {
+    let (bench, luid) = start(SOUND);
+    let user = User::new(&bench, luid);
+    let mut private = [0u8; IN_NONE as usize];
+    let mut info = [D3DDDI_ALLOCATIONINFO2::zeroed()];
+    (info[0].pPrivateDriverData, info[0].PrivateDriverDataSize) = (private.as_mut_ptr().cast(), IN_NONE);
+    call(thunks().D3DKMTCreateAllocation2, user.create_args(&mut info));
+    assert_eq!(user.destroy(info[0].hAllocation), STATUS_SUCCESS);
     drop(user);
     end(bench, luid);
 }
