@@ -63,7 +63,7 @@ record! {
         0x30 node: u32,
         /// A `QueueRank` word.
         0x34 rank: u32,
-        /// Packets a queue may run while another one of its process and rank is runnable; 0 means 64. A MiB of a COPY or FILL that goes on after it counts as a packet.
+        /// Packets a queue may run while another one of its process and rank is runnable; 0 means 64. 2 MiB of a COPY or FILL count as a packet, as does a part of a DISPATCH (section 14.2).
         0x38 quantum: u32,
         /// GPU virtual address of the log of waits, 8-aligned, 0 for none; in the address space that SetFenceLog says.
         0x40 wait_log: u64,

@@ -717,7 +717,7 @@ int32_t campanile_queue_enqueue_signal(campanile_queue queue,
                                        campanile_fence fence,
                                        uint64_t value);
 
-// Copies a program of `size` bytes to memory that the GPU executes. Programs are what `campanile asm` and `campanile compile` write.
+// Copies a program of `size` bytes to memory that the GPU executes. Programs are what `campanile asm` writes, and what the crate campanile-compiler makes of SPIR-V.
 // CAMPANILE_STATUS_BAD_PROGRAM for one that breaks a rule of the instruction set.
 int32_t campanile_program_create(campanile_device device,
                                  const void *bytes,

@@ -18,7 +18,7 @@ pub struct Program {
 }
 
 impl Device {
-    /// Copies a program of the GPU's instruction set, as `campanile asm` and `campanile compile` write it, to memory of its own.
+    /// Copies a program of the GPU's instruction set, as `campanile asm` writes it, or the crate campanile-compiler makes it of SPIR-V, to memory of its own.
     ///
     /// # Errors
     /// [`Error::BadProgram`] with the rule that it breaks: the GPU would refuse it as well, by a fault. Otherwise as [`Device::create_buffer`] and

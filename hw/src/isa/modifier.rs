@@ -11,7 +11,7 @@ numbers! {
         I32 = 2,
         /// 64-bit integer, in a double.
         I64 = 3,
-        /// IEEE 754 binary16, in the low half of a word. A result has zeros in the high half.
+        /// IEEE 754 binary16, in the low half of a word. A result has zeros in the high half, except what MOV, SELECT, BROADCAST_FIRST, SHUFFLE and SHUFFLE_XOR move, which are all 32 bits.
         F16 = 4,
         /// IEEE 754 binary32, in a word.
         F32 = 5,

@@ -7,9 +7,9 @@ record! {
     /// Header of a program. Behind it lie, without gaps: the first instruction of each function (u32 each, filled up with zeros to a multiple of 16 bytes), the
     /// code, and the table of source lines.
     pub struct ProgramHeader[64] {
-        /// `PROGRAM_MAGIC`.
+        /// `PROGRAM_MAGIC`, "CGPU".
         0x00 magic: u32,
-        /// `PROGRAM_VERSION`.
+        /// `PROGRAM_VERSION`, 1.
         0x04 version: u32,
         /// Instructions.
         0x08 code: u32,

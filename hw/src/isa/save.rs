@@ -11,7 +11,7 @@ record! {
     pub struct SavedDispatch[96] {
         /// `SAVE_MAGIC`, "CSAV".
         0x00 magic: u32,
-        /// `SAVE_VERSION`.
+        /// `SAVE_VERSION`, 1.
         0x04 version: u32,
         /// Workgroups of the grid in the first dimension.
         0x08 grid_x: u32,

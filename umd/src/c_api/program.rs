@@ -17,7 +17,7 @@ pub struct ProgramHandle {
 /// Largest program that is looked at; the limits of the instruction set leave less.
 const SIZE_MAX: u64 = 1 << 30;
 
-/// Copies a program of `size` bytes to memory that the GPU executes. Programs are what `campanile asm` and `campanile compile` write.
+/// Copies a program of `size` bytes to memory that the GPU executes. Programs are what `campanile asm` writes, and what the crate campanile-compiler makes of SPIR-V.
 /// CAMPANILE_STATUS_BAD_PROGRAM for one that breaks a rule of the instruction set.
 ///
 /// # Safety
