@@ -58,7 +58,8 @@ impl User {
     }
 
     fn create(&self) -> D3DKMT_HANDLE {
-        let mut info = [D3DDDI_ALLOCATIONINFO2::zeroed()];
+        let (mut private, mut info) = ([0u8; IN_NONE as usize], [D3DDDI_ALLOCATIONINFO2::zeroed()]);
+        (info[0].pPrivateDriverData, info[0].PrivateDriverDataSize) = (private.as_mut_ptr().cast(), IN_NONE);
         call(thunks().D3DKMTCreateAllocation2, self.create_args(&mut info));
         info[0].hAllocation
     }
@@ -393,11 +394,10 @@ fn a_resource_is_destroyed_with_its_allocations() {
     let (bench, luid) = start(SOUND);
     let user = User::new(&bench, luid);
     let before = user.process.handle_count();
-    let mut private = [[0u8; IN_RESOURCE as usize]; 3];
-    let mut infos = [D3DDDI_ALLOCATIONINFO2::zeroed(); 3];
-    for (info, private) in infos.iter_mut().zip(&mut private) {
-        (info.pPrivateDriverData, info.PrivateDriverDataSize) = (private.as_mut_ptr().cast(), IN_RESOURCE);
-    }
+    let mut private = [0u8; IN_RESOURCE as usize];
+    let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
+    (info.pPrivateDriverData, info.PrivateDriverDataSize) = (private.as_mut_ptr().cast(), IN_RESOURCE);
+    let mut infos = [info; 3];
     let mut args = user.create_args(&mut infos);
     args.Flags.set_CreateResource(true);
     // The driver asserts of each which resource it belongs to, and as which of its allocations.
@@ -409,19 +409,6 @@ fn a_resource_is_destroyed_with_its_allocations() {
     assert_eq!(ask(thunks().D3DKMTDestroyAllocation2, args).0, STATUS_SUCCESS);
     assert_eq!(user.process.handle_count(), before);
     assert_eq!(ask(thunks().D3DKMTDestroyAllocation2, args).0, STATUS_INVALID_HANDLE);
-    drop(user);
-    end(bench, luid);
-}
-
-#[test]
-fn an_allocation_without_resource_is_of_none() {
-    let (bench, luid) = start(SOUND);
-    let user = User::new(&bench, luid);
-    let mut private = [0u8; IN_NONE as usize];
-    let mut info = [D3DDDI_ALLOCATIONINFO2::zeroed()];
-    (info[0].pPrivateDriverData, info[0].PrivateDriverDataSize) = (private.as_mut_ptr().cast(), IN_NONE);
-    call(thunks().D3DKMTCreateAllocation2, user.create_args(&mut info));
-    assert_eq!(user.destroy(info[0].hAllocation), STATUS_SUCCESS);
     drop(user);
     end(bench, luid);
 }
