@@ -76,9 +76,9 @@ impl From<SetupError> for Ended {
     }
 }
 
-/// Races meet thousands of times, with several threads each, and share the processors with whatever else runs.
+/// Races meet thousands of times, with several threads each, and cases of scale have ten thousand queues; all share the processors with whatever else runs.
 fn time_limit_of(case: &CaseInfo) -> Duration {
-    if case.area == "Races" { 4 * TIMEOUT } else { TIMEOUT }
+    if ["Races", "Scale"].contains(&case.area) { 4 * TIMEOUT } else { TIMEOUT }
 }
 
 /// Runs a case to its end, on `machine` unless it brings its own. Panics and cases that never end are failures.
