@@ -251,9 +251,12 @@ fn stream_at(socket: &Path, files: &[PathBuf], options: &Options) -> Result<Outc
         let streamer = Streamer::new(Pipeline::new(&adapter, None)?, files, options);
         streamer.stream(files)?.outcome(Drivers::of_machine(socket), None)
     };
-    streamed().map_err(|error| match (error, control::what_is_missing(socket)) {
-        (RunError::Driver(error), Some(why)) => RunError::Lost(error, why),
-        (error, _) => error,
+    streamed().map_err(|error| match error {
+        RunError::Driver(error) => match control::what_is_missing(socket) {
+            Some(why) => RunError::Lost(error, why),
+            None => RunError::Driver(error),
+        },
+        error => error,
     })
 }
 
