@@ -316,23 +316,7 @@ struct ServeArguments {
     machine: MachineArguments,
 }
 
-impl Command {
-    /// True for a command that has no machine of its own, so that options of one mean nothing to it.
-    fn boots_nothing(&self) -> bool {
-        matches!(
-            self,
-            Self::Top(_)
-                | Self::Ctl(_)
-                | Self::Device(_)
-                | Self::Timeline(_)
-                | Self::Debug(_)
-                | Self::Asm { .. }
-                | Self::Disasm { .. }
-        )
-    }
-}
-
-/// Names of the commands that [`Command::boots_nothing`] is about.
+/// Commands that have no machine of their own, so that options of one mean nothing to them.
 const BOOT_NOTHING: [&str; 7] = ["top", "ctl", "device", "timeline", "debug", "asm", "disasm"];
 
 impl Cli {
@@ -350,11 +334,12 @@ impl Cli {
     fn parse_from_words(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, clap::Error> {
         let mut line = Self::line();
         let mut matches = line.try_get_matches_from_mut(words)?;
-        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut line))?.checked()
+        let boots_nothing = matches.subcommand_name().is_some_and(|name| BOOT_NOTHING.contains(&name));
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut line))?.checked(boots_nothing)
     }
 
     /// Before a command stand only the options that every command has; those of `run` would be lost there.
-    fn checked(self) -> Result<Self, clap::Error> {
+    fn checked(self, boots_nothing: bool) -> Result<Self, clap::Error> {
         let machine_at = match &self.command {
             None => &self.run.machine_at,
             Some(Command::Run(arguments)) => &arguments.machine_at,
@@ -374,7 +359,7 @@ impl Cli {
                 "options of a machine, such as --driver, --bus and --tdr, cannot be used with --machine, nor with `top`, `ctl` and `timeline --live`: give them to the `campanile machine` at that socket",
             );
         }
-        if names_anything && self.command.as_ref().is_some_and(Command::boots_nothing) {
+        if names_anything && boots_nothing {
             return refused(
                 "options of a machine, such as --driver, --bus and --log, cannot be used with this command: it boots none",
             );
