@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -199,12 +199,16 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 /// How long others may take that listen, or try to, in the same folder.
 const TURN_LIMIT: Duration = Duration::from_secs(5);
 
+/// The folder of a path.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The lock of this process among those that make sockets in a folder, until it is dropped. A socket at which nobody listens may be one that another is about to listen at.
 ///
 /// # Errors
 /// The folder is none, or another process has the lock for [`TURN_LIMIT`].
-fn turn_in(path: &Path) -> io::Result<OwnedFd> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+fn turn_in(folder: &Path) -> io::Result<OwnedFd> {
     let folder = open(folder, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let until = Instant::now() + TURN_LIMIT;
     loop {
@@ -253,19 +257,29 @@ fn free_path(path: &Path, address: &SocketAddrUnix, socket: impl Fn() -> io::Res
     Ok(())
 }
 
-/// A socket of this user's that listens at a path.
+/// A socket of this user's that listens at a path. It has listened by the time that it is seen there: who waits for the path and connects is not refused.
 fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
-    let _turn = turn_in(path)?;
+    let folder = folder_of(path);
+    let turn = turn_in(folder)?;
     free_path(path, &address, &socket)?;
     let listener = socket()?;
     // Nobody here is sent any.
     refuse_descriptors(&listener);
-    bind(&listener, &address)?;
-    // Nobody connects before this: it does not listen yet.
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    listen(&listener, 64)?;
-    Ok(listener)
+    // By the descriptor of the folder: a path with this name could be too long for an address.
+    const UNSEEN: &str = ".campanile-listens-soon";
+    let unseen = folder.join(UNSEEN);
+    if fs::symlink_metadata(&unseen).is_ok_and(|left| left.file_type().is_socket()) {
+        // One that was killed has left it. Those that live hold the lock of the folder while theirs is there.
+        fs::remove_file(&unseen)?;
+    }
+    bind(&listener, &SocketAddrUnix::new(format!("/proc/self/fd/{}/{UNSEEN}", turn.as_raw_fd()))?)?;
+    let listens = fs::set_permissions(&unseen, Permissions::from_mode(0o600))
+        .and_then(|()| Ok(listen(&listener, 64)?))
+        // Unlike a rename, it replaces nothing that somebody has put there meanwhile.
+        .and_then(|()| fs::hard_link(&unseen, path));
+    let removed = fs::remove_file(&unseen);
+    listens.and(removed).map(|()| listener)
 }
 
 #[cfg(test)]
@@ -335,6 +349,28 @@ mod tests {
         assert!(matches!(turn(Some(Duration::ZERO)), Turn::Late));
         drop(all);
         assert!(matches!(turn(Some(Duration::ZERO)), Turn::Connected(_)));
+    }
+
+    #[test]
+    fn who_finds_the_socket_at_its_path_can_connect() {
+        let path = std::env::temp_dir().join(format!("campanile-listener-found-{}", std::process::id()));
+        let connected = |_: &_| loop {
+            match std::os::unix::net::UnixStream::connect(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                connected => return connected,
+            }
+        };
+        for _ in 0..500 {
+            let start = std::sync::Barrier::new(2);
+            let listener = std::thread::scope(|scope| {
+                let asker = scope.spawn(|| connected(&start.wait()));
+                start.wait();
+                let listener = PrivateListener::bind(&path).unwrap();
+                asker.join().unwrap().expect("who finds it finds one who listens");
+                listener
+            });
+            drop(listener);
+        }
     }
 
     /// Each finds the socket of one that was killed, and may take the one that another has just made for such a socket.
