@@ -102,7 +102,7 @@ numbers! {
         Reset = 7,
         /// A program lies on a page that forbids execution. Address: the GPU virtual address.
         NoExecute = 8,
-        /// A program breaks a rule of the instruction set; `rule` is a `ProgramRule` number. Address: of the instruction, or of the program if no single one breaks it; 0, with `rule` 0, if a state that came back from a save area goes on where the program has no instruction.
+        /// A program breaks a rule of the instruction set; `rule` is a `ProgramRule` number. Address: of the instruction, or of the program if no single one breaks it.
         BadProgram = 9,
         /// A program accesses memory at an address that is not aligned to the element. Address: the address, which may be one of workgroup or scratch memory.
         Misaligned = 10,

@@ -173,13 +173,6 @@ impl Emitter<'_, '_> {
                 self.frame(number)
             })
             .collect();
-        // Only a state that was tampered with has other blocks than the program says.
-        for (above, frame) in (0..).zip(&inner) {
-            let kind = if above == place.open { FrameKind::Loop } else { FrameKind::If };
-            let found = self.frame_field(*frame, KIND);
-            let other = self.b.ins().icmp_imm_s(IntCC::NotEqual, found, kind as i64);
-            self.unless(other, give_up);
-        }
         let active = self.field(ACTIVE);
         let leaving = if conditional {
             let set = self.predicate(instruction.a);

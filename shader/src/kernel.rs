@@ -1,6 +1,8 @@
 //! A program, decoded.
 
-use campanile_hw::isa::{Instruction, LANES, Program, ProgramHeader};
+use campanile_hw::isa::{Instruction, LANES, Op, Program, ProgramHeader};
+
+use crate::subgroup::{Frame, FrameKind};
 
 /// A valid program whose instructions are decoded.
 #[derive(Clone, Debug)]
@@ -9,10 +11,30 @@ pub struct Kernel {
     pub(crate) code: Vec<Instruction>,
     pub(crate) functions: Vec<u32>,
     pub(crate) depth: u32,
+    /// Of each instruction the IF or LOOP of the innermost block that it is in, the ends of the block included; [`NO_BLOCK`] of one in none.
+    blocks: Vec<u32>,
     /// What the beginning of a workgroup counts as in a budget, in instructions: its registers and memory are cleared.
     pub(crate) beginning: u64,
     /// Of each subgroup the place of its lanes in the workgroup, a dimension after the other.
     local: Vec<[[u32; LANES]; 3]>,
+}
+
+/// No IF or LOOP.
+const NO_BLOCK: u32 = u32::MAX;
+
+/// Of each instruction of a valid program the IF or LOOP around it.
+fn blocks(code: &[Instruction]) -> Vec<u32> {
+    let mut blocks: Vec<u32> = Vec::with_capacity(code.len());
+    let mut around = NO_BLOCK;
+    for (at, instruction) in (0..).zip(code) {
+        blocks.push(around);
+        match instruction.op {
+            Op::If | Op::Loop => around = at,
+            Op::EndIf | Op::EndLoop => around = blocks.get(around as usize).copied().unwrap_or(NO_BLOCK),
+            _ => {}
+        }
+    }
+    blocks
 }
 
 /// Bytes of the state of a workgroup whose clearing counts as an instruction.
@@ -30,9 +52,11 @@ impl Kernel {
     /// Decodes a program.
     pub fn new(program: &Program<'_>) -> Self {
         let header = *program.header();
+        let code: Vec<Instruction> = (0..header.code).map_while(|index| program.instruction(index)).collect();
         Self {
             header,
-            code: (0..header.code).map_while(|index| program.instruction(index)).collect(),
+            blocks: blocks(&code),
+            code,
             functions: (0..header.functions).map_while(|number| program.function(number)).collect(),
             depth: program.depth(),
             beginning: u64::from(header.save_size()) / BYTES_AN_INSTRUCTION,
@@ -53,6 +77,31 @@ impl Kernel {
     /// Most blocks that are open at a time.
     pub fn depth(&self) -> u32 {
         self.depth
+    }
+
+    /// True if these blocks are open where this instruction is the next one: the IFs and LOOPs around it, and for a function a CALL of it with what is open there.
+    pub(crate) fn has_open(&self, next: u32, frames: &[Frame]) -> bool {
+        let (mut at, mut frames) = (next, frames);
+        loop {
+            let Some(mut block) = self.blocks.get(at as usize).copied() else { return false };
+            while let Some(opening) = self.code.get(block as usize) {
+                let kind = if opening.op == Op::If { FrameKind::If } else { FrameKind::Loop };
+                let Some((top, below)) = frames.split_last() else { return false };
+                if top.kind != kind {
+                    return false;
+                }
+                frames = below;
+                block = self.blocks.get(block as usize).copied().unwrap_or(NO_BLOCK);
+            }
+            let function = self.functions.partition_point(|start| *start <= at).saturating_sub(1);
+            let Some((top, below)) = frames.split_last() else { return function == 0 };
+            let call = top.back.wrapping_sub(1);
+            let calls = |call: &Instruction| call.op == Op::Call && call.immediate == function as u64;
+            if top.kind != FrameKind::Call || !self.code.get(call as usize).is_some_and(calls) {
+                return false;
+            }
+            (at, frames) = (call, below);
+        }
     }
 
     /// Places in the workgroup of the lanes of a subgroup, a dimension after the other.

@@ -46,7 +46,7 @@ pub enum Cause<F> {
     SharedRange(u64),
     /// An access outside the scratch memory of the lane, at this byte.
     ScratchRange(u64),
-    /// The state that was restored is not one that the program can be in.
+    /// The state is not one that the program can be in. None that [`crate::Dispatch::restore`] gives leads there.
     State,
 }
 

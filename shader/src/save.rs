@@ -79,11 +79,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn subgroup(&mut self, subgroup: &mut Subgroup) -> Result<(), BadSave> {
-        let legal = subgroup.alive;
+    /// Reads a subgroup into one before its first instruction.
+    fn subgroup(&mut self, kernel: &Kernel, subgroup: &mut Subgroup) -> Result<(), BadSave> {
         let head = SavedSubgroup::from_bytes(&self.record()?);
-        let inside = |lanes: u32| lanes & !legal == 0;
-        if head.blocks > DEPTH_MAX || !inside(head.active | head.alive) || head.waiting > 1 {
+        let run = |lanes: u32| lanes & !head.alive == 0;
+        if head.blocks > DEPTH_MAX || head.alive & !subgroup.alive != 0 || !run(head.active) || head.waiting > 1 {
             return Err(BadSave);
         }
         (subgroup.pc, subgroup.active, subgroup.alive) = (head.instruction, head.active, head.alive);
@@ -99,8 +99,16 @@ impl Reader<'_> {
                 3 => FrameKind::Call,
                 _ => return Err(BadSave),
             };
-            let frame = Frame { kind, mask: mask & legal, other: other & legal, back };
-            subgroup.frames.push(frame).map_err(|NoFrame| BadSave)?;
+            if !run(mask | other) {
+                return Err(BadSave);
+            }
+            subgroup.frames.push(Frame { kind, mask, other, back }).map_err(|NoFrame| BadSave)?;
+        }
+        let frames = subgroup.frames.open();
+        // Behind the outermost block go on all lanes that have not ended; one that does not would never come to an EXIT.
+        let lanes = frames.first().map_or(head.active, |outermost| outermost.mask);
+        if head.alive != 0 && (lanes != head.alive || !kernel.has_open(head.instruction, frames)) {
+            return Err(BadSave);
         }
         for predicate in &mut subgroup.predicates {
             *predicate = self.word()?;
@@ -155,7 +163,7 @@ impl Dispatch {
         out.0
     }
 
-    /// Reads a dispatch back, and the time in its head. The bytes are not trusted: whatever they are, the dispatch stays within the program and within its own registers and workgroup memory.
+    /// Reads a dispatch back, and the time in its head. The bytes are not trusted: those of a place that the program does not have, or with other blocks open than the program has there, are refused.
     ///
     /// # Errors
     /// [`BadSave`]: the bytes are not those of a dispatch of this program.
@@ -190,7 +198,7 @@ impl Dispatch {
             return Err(BadSave);
         }
         bytes.bytes(&mut group.shared)?;
-        group.subgroups.iter_mut().try_for_each(|subgroup| bytes.subgroup(subgroup))?;
+        group.subgroups.iter_mut().try_for_each(|subgroup| bytes.subgroup(kernel, subgroup))?;
         dispatch.group = Some(group);
         Ok((dispatch, head.begun))
     }

@@ -77,7 +77,7 @@ impl PartialEq for Frames {
 
 impl Eq for Frames {}
 
-/// The frame that an instruction needs is not there, which only a state that was tampered with can lead to.
+/// The frame that an instruction needs is not there, or there is no space for it. A program that is valid has both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoFrame;
 

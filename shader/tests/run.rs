@@ -4,7 +4,7 @@
 mod flat;
 mod random;
 
-use campanile_hw::isa::{LANES, Program, SavedDispatch};
+use campanile_hw::isa::{LANES, Program, SavedBlock, SavedDispatch, SavedSubgroup, SavedWorkgroup};
 use campanile_isa::assemble;
 use campanile_shader::{Cause, Counters, Dispatch, Kernel, Outcome, ShaderFault};
 use flat::{BASE, Flat, Outside};
@@ -220,6 +220,65 @@ fn counts_that_no_dispatch_reaches_are_no_state() {
     }
 }
 
+/// A function that is called in a loop in a block, and has a block.
+const NESTED: &str = ".workgroup 32, 1, 1
+    .function main
+    system.lane_id w0
+    cmp.i32.lt_u p0, w0, 16
+    if p0
+        loop
+            call inner
+            add.i32 w1, w1, 1
+            cmp.i32.eq p1, w1, 5
+            break_if p1
+        end_loop
+    end_if
+    exit
+    .function inner
+    if p0
+        mov.i32 w2, 3
+    end_if
+    ret";
+
+#[test]
+fn blocks_that_the_program_does_not_have_open_are_no_state() {
+    let kernel = kernel(NESTED);
+    let (mut dispatch, mut memory) = (Dispatch::new([1, 1, 1], BASE), Flat(vec![0; REACH]));
+    while dispatch.position().is_none_or(|position| position.instruction != 12) {
+        assert_eq!(dispatch.run(&kernel, &mut memory, &mut 1), Outcome::Paused);
+    }
+    let saved = dispatch.save(0);
+    assert!(Dispatch::restore(&kernel, &saved).is_ok_and(|(restored, _)| restored == dispatch));
+    let subgroup = SavedDispatch::SIZE + SavedWorkgroup::SIZE;
+    let block = |number: usize| subgroup + SavedSubgroup::SIZE + number * SavedBlock::SIZE;
+    let (alive, open, back) = (subgroup + 0x08, subgroup + 0x10, block(2) + 0x0c);
+    for (what, damage) in [
+        ("no instruction", &[(subgroup, 15)][..]),
+        ("the instruction behind the innermost block", &[(subgroup, 14)]),
+        ("an instruction of the loop", &[(subgroup, 5)]),
+        ("the last instruction", &[(subgroup, 10)]),
+        ("no block", &[(open, 0)]),
+        ("without the innermost block", &[(open, 3)]),
+        ("one block more", &[(open, 5), (block(4), 1)]),
+        ("as many blocks as there can be", &[(open, 64)]),
+        ("a loop that is an IF", &[(block(1), 1)]),
+        ("an IF that is a loop", &[(block(3), 2)]),
+        ("a call that is an IF", &[(block(2), 1)]),
+        ("a call that goes back to no instruction", &[(back, 16)]),
+        ("a call that goes back to the beginning", &[(back, 0)]),
+        ("a call that goes back to behind another instruction", &[(back, 6)]),
+        ("a lane that goes on behind no block", &[(block(0) + 4, 0xffff)]),
+        ("lanes that have ended and wait for ELSE", &[(alive, 0xffff), (block(0) + 4, 0xffff)]),
+        ("lanes that have ended and go on", &[(alive, 0xffff), (block(0) + 8, 0)]),
+    ] {
+        let mut saved = saved.clone();
+        for (at, value) in damage {
+            saved[*at..*at + 4].copy_from_slice(&u32::to_le_bytes(*value));
+        }
+        assert!(Dispatch::restore(&kernel, &saved).is_err(), "{what}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
@@ -264,7 +323,9 @@ proptest! {
             saved[place] = value;
         }
         if let Ok((mut restored, _)) = Dispatch::restore(&kernel, &saved) {
-            let _ = restored.run(&kernel, &mut memory, &mut 5_000);
+            let outcome = restored.run(&kernel, &mut memory, &mut 5_000);
+            let lost = matches!(outcome, Outcome::Fault(ShaderFault { cause: Cause::State, .. }));
+            prop_assert!(!lost, "{outcome:?}");
         }
         for len in (0..saved.len()).step_by(97) {
             let _ = Dispatch::restore(&kernel, &saved[..len]);

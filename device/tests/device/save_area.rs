@@ -149,7 +149,7 @@ fn what_goes_on_is_what_the_area_holds() {
 fn a_damaged_area_is_a_fault_of_its_queue_alone() {
     let offset = |field: usize| field as u64;
     let subgroup = SavedDispatch::SIZE as u64 + SavedWorkgroup::SIZE as u64;
-    let damage: [(u64, u32, &str); 14] = [
+    let damage: [(u64, u32, &str); 17] = [
         (offset(0x00), 1, "magic"),
         (offset(0x04), 2, "version"),
         (offset(0x08), 4, "another grid"),
@@ -164,6 +164,9 @@ fn a_damaged_area_is_a_fault_of_its_queue_alone() {
         (subgroup + 0x10, 65, "too many blocks"),
         (subgroup + 0x0c, 2, "neither waiting nor not"),
         (subgroup + 24, 9, "a block of no kind"),
+        (subgroup, 0x00ff_ffff, "an instruction that there is not"),
+        (subgroup, 9, "an instruction with no such block around it"),
+        (subgroup + 24 + 4, 1, "lanes that go on behind no block"),
     ];
     for (at, value, what) in damage {
         let mut fixture = stopped(&small_variant());
@@ -184,16 +187,6 @@ fn a_damaged_area_is_a_fault_of_its_queue_alone() {
         fixture.host.submit(&mut neighbour, &[Packet::Fill(fill)]);
         assert_eq!(fixture.host.read64(other) as u32, 5, "{what}: the queue beside it works");
     }
-}
-
-#[test]
-fn an_instruction_that_there_is_not_faults_the_queue_when_it_is_to_run() {
-    let mut fixture = stopped(&small_variant());
-    let subgroup = area(&fixture.queue).address() + (SavedDispatch::SIZE + SavedWorkgroup::SIZE) as u64;
-    fixture.host.write(ram(subgroup), &0x00ff_ffff_u32.to_le_bytes());
-    resume(&mut fixture);
-    let kind = FaultKind::from_number(fixture.host.fault_of(&fixture.queue).1.kind());
-    assert_eq!(kind, Some(FaultKind::BadProgram));
 }
 
 #[test]
