@@ -5,7 +5,7 @@ use crate::link::{Function, LinkError, Source, link};
 use crate::{constant, name};
 use campanile_hw::isa::{
     FORMS, FUNCTIONS_MAX, Form, Immediate, Instruction, NO_INSTRUCTION, Operand, Order, OrderWord, ProgramHeader,
-    ProgramRule, SHARED_MAX, Scope, Type,
+    ProgramRule, REGISTERS_MAX, SHARED_MAX, Scope, Type,
 };
 use std::fmt;
 
@@ -226,7 +226,7 @@ impl<'a> Assembler<'a> {
         let named = |name: &str| self.header_places.iter().find(|place| place.text == name);
         match rule {
             ProgramRule::Workgroup => named(".workgroup"),
-            ProgramRule::Limit if self.header.shared > SHARED_MAX || !self.header.shared.is_multiple_of(16) => {
+            ProgramRule::Limit if self.header.shared > SHARED_MAX || !self.header.shared.is_multiple_of(8) => {
                 named(".shared")
             }
             ProgramRule::Limit => named(".scratch"),
@@ -323,7 +323,7 @@ fn operand<'a>(
     end: Piece<'a>,
 ) -> Result<(), AssemblyError> {
     let form = instruction.op.form();
-    let (file, ..) = instruction.registers()[place];
+    let (file, _, count) = instruction.registers()[place];
     let Some(letter) = letter(file) else { return Ok(()) };
     let part = parts.pop().unwrap_or(end);
     let number = if form.immediate == Immediate::Offset && place == 1 {
@@ -345,6 +345,12 @@ fn operand<'a>(
             None => return Err(part.expected(&format!("a register {letter}0 to {letter}255"))),
         }
     };
+    let last = u32::from(number) + count - 1;
+    if last >= u32::from(REGISTERS_MAX) {
+        return Err(part.error(format!(
+            "the registers {letter}{number} to {letter}{last} are meant, and {letter}255 is the last"
+        )));
+    }
     match place {
         0 => instruction.dst = number,
         1 => instruction.a = number,

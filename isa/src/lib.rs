@@ -17,7 +17,7 @@
 //! ```
 //!
 //! An operation is followed by its type, its modifier, and scope and order, as far as it has them, separated by dots; then come destination and sources. A constant
-//! is a decimal or hexadecimal integer, for floating point also a decimal fraction; hexadecimal then stands for the bits. Targets are not written: they follow from the nesting.
+//! is a decimal or hexadecimal integer, for floating point also a decimal fraction, with or without an exponent; hexadecimal then stands for the bits. Targets are not written: they follow from the nesting.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! Puts functions together to a program.
 
-use campanile_hw::isa::{BadProgram, DEPTH_MAX, Instruction, LineEntry, Op, Operand, Program, ProgramHeader};
+use campanile_hw::isa::{BadProgram, Instruction, LineEntry, Op, Operand, Program, ProgramHeader};
 
 /// One instruction and where it comes from.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,6 @@ fn set_targets(function: &mut [Source], first: u32) -> Result<(), usize> {
     for at in 0..function.len() {
         let here = u64::from(first) + at as u64;
         match function[at].instruction.op {
-            Op::If | Op::Loop if open.len() == DEPTH_MAX as usize => return Err(at),
             Op::If | Op::Loop => open.push((at, vec![at])),
             Op::BreakIf | Op::ContinueIf => open.last_mut().ok_or(at)?.1.push(at),
             Op::Else | Op::EndIf => {

@@ -78,6 +78,11 @@ fn a_mistake_is_named_with_line_column_and_what_was_expected() {
         ("; nothing", 1, 1, "has no instruction"),
         ("exit\n.shared 12", 2, 1, "rule Limit"),
         ("exit\n.scratch 5000", 2, 1, "rule Limit"),
+        (".shared 8\n.scratch 5000\nexit", 2, 1, "rule Limit"),
+        ("load.w4 w254, [d0]\nexit", 1, 9, "the registers w254 to w257 are meant, and w255 is the last"),
+        ("store.d2 [d0], d255\nexit", 1, 16, "the registers d255 to d256 are meant"),
+        ("mov.f32 w0, inf", 1, 13, "expected a register w0 to w255 or a constant"),
+        ("mov.f16 w0, 65520", 1, 13, "expected a register w0 to w255 or a constant"),
         ("\n .workgroup 1024, 2, 1\nexit", 2, 2, "rule Workgroup"),
         (".shared 16\n.shared 32\nexit", 2, 1, "`.shared` is there already"),
         ("mov.i32 w0, 0x+1", 1, 13, "expected a register w0 to w255 or a constant"),
@@ -89,6 +94,22 @@ fn a_mistake_is_named_with_line_column_and_what_was_expected() {
         assert_eq!((error.line, error.column), (line, column), "{text}: {error}");
         assert!(error.message.contains(message), "{text}: {error}");
     }
+}
+
+#[test]
+fn what_is_nested_too_deep_is_named_where_it_is() {
+    let function = |depth: usize| format!("{}{}", "if p0\n".repeat(depth), "end_if\n".repeat(depth));
+    let main = |depth| format!("{}exit", function(depth));
+    assert!(assemble(&main(64)).is_ok());
+    let error = assemble(&main(65)).expect_err("65 blocks");
+    assert_eq!((error.line, error.column), (65, 1), "{error}");
+    assert!(error.message.contains("rule Depth"), "{error}");
+    let calls =
+        |depth| format!(".function main\nmov.b1 p0, 1\ncall inner\nexit\n.function inner\n{}ret", function(depth));
+    assert!(assemble(&calls(63)).is_ok());
+    let error = assemble(&calls(64)).expect_err("a call and 64 blocks");
+    assert_eq!((error.line, error.column), (3, 1), "{error}");
+    assert!(error.message.contains("rule Depth"), "{error}");
 }
 
 #[test]
