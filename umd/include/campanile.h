@@ -433,7 +433,7 @@ typedef struct {
   uint32_t command_bytes;
   // A campanile_model.
   int32_t model;
-  // Bytes of memory that keep the state of a program while the queue is off the compute node, up to 7471984; 0 means 256 KiB. A program with more state than that is a fault.
+  // Bytes of memory that keep the state of a program while the queue is off the compute node, up to 7471984; 0 means 256 KiB. A program with more state than that (campanile_program_save_bytes) is a fault.
   uint32_t save_bytes;
 } campanile_queue_options;
 
@@ -727,8 +727,12 @@ int32_t campanile_program_create(campanile_device device,
 // Destroys a program. Work that runs it must be done.
 int32_t campanile_program_destroy(campanile_program program);
 
-// First GPU address of a program, for campanile_dispatch.
+// First GPU address of a program, for campanile_record_dispatch.
 int32_t campanile_program_address(campanile_program program, uint64_t *address);
+
+// Bytes that the state of a dispatch of a program takes at most while its queue is off the compute node: what save_bytes of campanile_queue_options has to be at least.
+int32_t campanile_program_save_bytes(campanile_program program,
+                                     uint32_t *bytes);
 
 // Starts recording a submission. Waits for the GPU when the ring is full.
 int32_t campanile_begin(campanile_queue queue);

@@ -4,7 +4,7 @@ mod fake;
 
 use std::ffi::c_void;
 
-use campanile_hw::isa::{BadProgram, NO_INSTRUCTION, ProgramRule};
+use campanile_hw::isa::{BadProgram, NO_INSTRUCTION, ProgramHeader, ProgramRule};
 use campanile_hw::packet::Dispatch;
 use campanile_umd::c_api::*;
 use campanile_umd::*;
@@ -116,6 +116,13 @@ fn programs_of_the_interface_for_c() {
     assert_eq!(rights(address), (false, true));
     // SAFETY: null is refused.
     assert_eq!(unsafe { campanile_program_address(program, std::ptr::null_mut()) }, Status::BadPointer as i32);
+    let mut save_bytes = 0;
+    // SAFETY: a variable; null is refused.
+    assert_eq!(unsafe { campanile_program_save_bytes(program, &mut save_bytes) }, 0);
+    let header = ProgramHeader::from_bytes(bytes.first_chunk().expect("a header"));
+    assert_eq!(save_bytes, header.save_size());
+    // SAFETY: null is refused.
+    assert_eq!(unsafe { campanile_program_save_bytes(program, std::ptr::null_mut()) }, Status::BadPointer as i32);
     assert_eq!(campanile_buffer_destroy(BufferHandle { id: program.id }), Status::BadHandle as i32);
     assert_eq!(campanile_program_destroy(program), 0);
     assert_eq!(campanile_program_destroy(program), Status::BadHandle as i32);

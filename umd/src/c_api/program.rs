@@ -51,7 +51,7 @@ pub extern "C" fn campanile_program_destroy(program: ProgramHandle) -> i32 {
     finish(handles::remove::<Program>(program.id))
 }
 
-/// First GPU address of a program, for campanile_dispatch.
+/// First GPU address of a program, for campanile_record_dispatch.
 ///
 /// # Safety
 /// `address` is writable or null.
@@ -60,6 +60,21 @@ pub unsafe extern "C" fn campanile_program_address(program: ProgramHandle, addre
     finish((|| {
         let out = Out::new(address)?;
         let value = handles::with(program.id, |program: &Program| Ok(program.gpu_address()))?;
+        // SAFETY: as the caller promises.
+        unsafe { out.set(value) };
+        Ok(())
+    })())
+}
+
+/// Bytes that the state of a dispatch of a program takes at most while its queue is off the compute node: what save_bytes of campanile_queue_options has to be at least.
+///
+/// # Safety
+/// `bytes` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_program_save_bytes(program: ProgramHandle, bytes: *mut u32) -> i32 {
+    finish((|| {
+        let out = Out::new(bytes)?;
+        let value = handles::with(program.id, |program: &Program| Ok(program.save_bytes()))?;
         // SAFETY: as the caller promises.
         unsafe { out.set(value) };
         Ok(())
