@@ -257,6 +257,25 @@ fn free_path(path: &Path, address: &SocketAddrUnix, socket: impl Fn() -> io::Res
     Ok(())
 }
 
+/// Binds a socket to a name in a folder that nobody has, and returns that. Nobody connects there: it does not listen yet.
+///
+/// # Errors
+/// The folder cannot be written, or has all the names.
+fn bound_unseen(listener: &OwnedFd, folder: &OwnedFd) -> io::Result<String> {
+    let names = (0..64).map(|number| format!(".campanile-{}-{number}", std::process::id()));
+    for name in names {
+        // By the descriptor of the folder: a path with this name could be too long for an address.
+        match bind(listener, &SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))?) {
+            Ok(()) => return Ok(name),
+            // A process with this number was killed before it had removed it, or somebody wants to be in the way.
+            Err(Errno::ADDRINUSE) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let why = "files whose names begin with `.campanile-` are in the way of the one that is made before it listens";
+    Err(io::Error::other(why))
+}
+
 /// A socket of this user's that listens at a path. It has listened by the time that it is seen there: who waits for the path and connects is not refused.
 fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
@@ -266,14 +285,7 @@ fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<Ow
     let listener = socket()?;
     // Nobody here is sent any.
     refuse_descriptors(&listener);
-    // By the descriptor of the folder: a path with this name could be too long for an address.
-    const UNSEEN: &str = ".campanile-listens-soon";
-    let unseen = folder.join(UNSEEN);
-    if fs::symlink_metadata(&unseen).is_ok_and(|left| left.file_type().is_socket()) {
-        // One that was killed has left it. Those that live hold the lock of the folder while theirs is there.
-        fs::remove_file(&unseen)?;
-    }
-    bind(&listener, &SocketAddrUnix::new(format!("/proc/self/fd/{}/{UNSEEN}", turn.as_raw_fd()))?)?;
+    let unseen = folder.join(bound_unseen(&listener, &turn)?);
     let listens = fs::set_permissions(&unseen, Permissions::from_mode(0o600))
         .and_then(|()| Ok(listen(&listener, 64)?))
         // Unlike a rename, it replaces nothing that somebody has put there meanwhile.
@@ -371,6 +383,21 @@ mod tests {
             });
             drop(listener);
         }
+    }
+
+    #[test]
+    fn what_has_the_name_of_the_socket_before_it_listens_is_left_alone() {
+        let folder = std::env::temp_dir().join(format!("campanile-listener-names-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let name = |number: u32| folder.join(format!(".campanile-{}-{number}", std::process::id()));
+        (0..63).for_each(|number| fs::write(name(number), "").unwrap());
+        let path = folder.join("machine");
+        drop(PrivateListener::bind(&path).expect("one name is free"));
+        fs::create_dir(name(63)).unwrap();
+        let refused = PrivateListener::bind(&path).map(drop).expect_err("no name is free");
+        assert!(refused.to_string().contains("begin with `.campanile-`"), "{refused}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 64, "nothing else is left, and nothing of those is gone");
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     /// Each finds the socket of one that was killed, and may take the one that another has just made for such a socket.
