@@ -1,5 +1,6 @@
 //! `campanile machine`: boots a machine and serves it to programs of other processes.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +55,13 @@ fn give_up(options: &Options) {
     }
 }
 
+/// True if whoever has started this process has it ignore a signal, as `nohup` does.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    ignored.is_some_and(|ignored| ignored >> (signal - 1) & 1 != 0)
+}
+
 /// Lets the machine have as many descriptors as the host allows: those of its programs' events and objects are its own too.
 fn take_descriptors() {
     let allowed = rustix::process::getrlimit(Resource::Nofile);
@@ -73,7 +81,8 @@ fn run(options: &Options) -> u8 {
     if let Some(few) = TooFewDescriptors::check(options.programs) {
         testbed::complain!("campanile machine: {few}");
     }
-    let prepared = Stop::new().and_then(|stop| Ok((stop, Signals::new([SIGINT, SIGTERM, SIGHUP])?)));
+    let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP));
+    let prepared = Stop::new().and_then(|stop| Ok((stop, Signals::new(ending)?)));
     let (stop, signals) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -170,8 +179,9 @@ fn serve(serving: &Serving, signals: Signals, quiet: bool) -> u8 {
             .name("control".to_owned())
             .spawn_scoped(scope, || control::serve(desk, controls, stop))?;
         let served = server.serve(machine, &observer);
-        // It cannot panic.
-        served.and_then(|left| controlled.join().unwrap_or(Ok(())).map(|()| left))
+        // A panic is a defect, which is told where it happens and here.
+        let panicked = |_| Err(io::Error::other("a thread that answers questions has panicked"));
+        served.and_then(|left| controlled.join().unwrap_or_else(panicked).map(|()| left))
     });
     handle.close();
     // It cannot panic.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use campanile_conformance::report::Counts;
 use campanile_conformance::simulated::describe;
 use campanile_device::FaultId;
-use dxgkrnl::{Machine, PnpError, SystemSleep};
+use dxgkrnl::{EngineSleepError, Machine, PnpError, SystemSleep};
 use testbed::programs::{Pids, PrivateListener, Stop};
 use testbed::sandbox;
 use testbed::setup::{FaultOption, MachineOptions, System};
@@ -28,13 +28,23 @@ const BYTES_A_SECOND: usize = 1 << 20;
 /// Bytes that are sent at a time: the host waits for room once for them.
 const CHUNK: usize = 1 << 14;
 
+/// Faults that are in a GPU at most, of those that askers have injected.
+const FAULTS_MAX: usize = 1024;
+
+/// Faults that were injected into the GPU that is there, by their numbers.
+#[derive(Default)]
+struct Injected {
+    faults: BTreeMap<usize, (String, FaultId)>,
+    /// The number of the next one: none is given twice.
+    next: usize,
+}
+
 /// Answers questions about a machine.
 pub struct Desk {
     system: RwLock<System>,
     pids: Pids,
     began: Instant,
-    /// Faults that were injected, with their text; `None` for those that were taken away.
-    faults: Mutex<Vec<Option<(String, FaultId)>>>,
+    faults: Mutex<Injected>,
     recorder: Recorder,
     options: MachineOptions,
 }
@@ -92,36 +102,43 @@ impl Desk {
 
     fn inject(&self, text: &str, seed: u64) -> Result<Answer, String> {
         let fault: FaultOption = text.parse()?;
-        let id = {
-            let system = self.system();
-            // A GPU that is pulled out takes its faults along.
-            if system.machine().overview(system.luid()).is_none() {
-                return Err(GONE.to_owned());
-            }
-            let gpu = system.faulty_gpu().map_err(|error| error.to_string())?;
-            fault.arm(gpu.faults(), seed)
-        };
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(Some((text.to_owned(), id)));
-        Ok(self.faults())
+        let system = self.system();
+        let mut injected = self.injected(&system);
+        if injected.faults.len() >= FAULTS_MAX {
+            return Err(format!("{FAULTS_MAX} faults are there; `campanile ctl withdraw` takes one away"));
+        }
+        if is_gone(&system) {
+            return Err(GONE.to_owned());
+        }
+        let gpu = system.faulty_gpu().map_err(|error| error.to_string())?;
+        let id = fault.try_arm(gpu.faults(), seed).map_err(silent)?;
+        let number = injected.next;
+        injected.faults.insert(number, (text.to_owned(), id));
+        injected.next += 1;
+        listed(&system, &injected)
     }
 
-    fn faults(&self) -> Answer {
+    /// The faults of the GPU that is there: one that is gone, whoever has pulled it out, has taken its faults along.
+    fn injected(&self, system: &System) -> MutexGuard<'_, Injected> {
+        let mut injected = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_gone(system) {
+            injected.faults.clear();
+        }
+        injected
+    }
+
+    fn faults(&self) -> Result<Answer, String> {
         let system = self.system();
-        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = faults.iter().enumerate().filter_map(|(number, fault)| Some((number, fault.as_ref()?)));
-        let state = |(number, (fault, id)): (usize, &(String, FaultId))| FaultState {
-            number,
-            fault: fault.clone(),
-            fired: system.gpu().faults().fired(*id),
-        };
-        Answer::Faults(known.map(state).collect())
+        let injected = self.injected(&system);
+        listed(&system, &injected)
     }
 
     /// What the machine is: with the faults of its start and those that were injected.
     fn described(&self) -> Counts {
         let mut told = describe(&self.options.system(), &self.options);
-        let injected = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        let injected = injected.iter().flatten().map(|(text, _)| text.clone());
+        let system = self.system();
+        let injected = self.injected(&system);
+        let injected = injected.faults.values().map(|(text, _)| text.clone());
         let faults: Vec<String> = self.options.faults.iter().map(ToString::to_string).chain(injected).collect();
         told.insert("faults".into(), faults.into());
         told.extend(self.recorder.window.map(|window| ("record".into(), window.as_secs().into())));
@@ -139,18 +156,13 @@ impl Desk {
     }
 
     fn withdraw(&self, number: usize) -> Result<Answer, String> {
-        let taken = {
-            let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-            faults.get_mut(number).and_then(Option::take)
-        };
-        let (_, id) =
-            taken.ok_or_else(|| format!("no fault has the number {number}; `campanile ctl faults` lists them"))?;
-        {
-            let system = self.system();
-            system.gpu().faults().release(id);
-            system.gpu().faults().remove(id);
-        }
-        Ok(self.faults())
+        let system = self.system();
+        let mut injected = self.injected(&system);
+        let unknown = || format!("no fault has the number {number}; `campanile ctl faults` lists them");
+        let (_, id) = injected.faults.get(&number).ok_or_else(unknown)?;
+        system.gpu().faults().try_withdraw(*id).map_err(silent)?;
+        injected.faults.remove(&number);
+        listed(&system, &injected)
     }
 
     fn power(&self, state: PowerState) -> Result<Answer, String> {
@@ -173,7 +185,10 @@ impl Desk {
             return Err(GONE.to_owned());
         }
         let done = machine.sleep_engine(luid, node, physical_adapter);
-        done.map(|()| Answer::Done).map_err(|error| error.to_string())
+        done.map(|()| Answer::Done).map_err(|error| match error {
+            EngineSleepError::NoSuchEngine => format!("{error}; `campanile ctl look` lists those that it has"),
+            _ => error.to_string(),
+        })
     }
 
     /// The machine, and its first adapter, or the one that was.
@@ -184,12 +199,10 @@ impl Desk {
 
     fn pull_out(&self) -> Result<Answer, String> {
         let mut system = self.change();
-        if system.machine().overview(system.luid()).is_none() {
+        if is_gone(&system) {
             return Err(GONE.to_owned());
         }
         let gone = system.pull_out(0).and_then(|()| system.notice_removal(0));
-        // The faults of the GPU went with it.
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner).fill(None);
         gone.map(|()| Answer::Done).map_err(|error| error.to_string())
     }
 
@@ -199,6 +212,8 @@ impl Desk {
         if system.adapters().iter().all(|adapter| machine.overview(adapter.luid()).is_some()) {
             return Err("nothing was pulled out; `campanile ctl pull-out` does that".to_owned());
         }
+        // Those of a GPU that is gone, before there is another one that they could be taken for.
+        drop(self.injected(&system));
         system.start().map_err(|error| error.to_string())?;
         self.recorder.follow(system.machine(), system.luid())?;
         Ok(Answer::Done)
@@ -211,7 +226,7 @@ impl Desk {
             Question::Tree => Answer::Text(self.tree()?),
             Question::Log => Answer::Text(self.adapter().0.debug_log().join("\n")),
             Question::Inject { fault, seed } => self.inject(&fault, seed)?,
-            Question::Faults => self.faults(),
+            Question::Faults => self.faults()?,
             Question::TakeCounts => Answer::Counts(self.take_counts()),
             Question::Describe => Answer::Counts(self.described()),
             Question::Withdraw { number } => self.withdraw(number)?,
@@ -258,6 +273,27 @@ impl Desk {
             }
         }
     }
+}
+
+/// True while the first adapter is not there.
+fn is_gone(system: &System) -> bool {
+    system.machine().overview(system.luid()).is_none()
+}
+
+/// The reason why a fault could not be asked about: the process of the GPU is gone, and the machine is about to notice it.
+fn silent(error: io::Error) -> String {
+    format!(
+        "the process of the GPU does not answer: {error}; `campanile ctl plug-in` plugs another one in once its adapter is gone"
+    )
+}
+
+/// The faults, and how often each has struck.
+fn listed(system: &System, injected: &Injected) -> Result<Answer, String> {
+    let state = |(number, (fault, id)): (&usize, &(String, FaultId))| {
+        let fired = system.gpu().faults().try_fired(*id).map_err(silent)?;
+        Ok(FaultState { number: *number, fault: fault.clone(), fired })
+    };
+    injected.faults.iter().map(state).collect::<Result<_, _>>().map(Answer::Faults)
 }
 
 /// Sends all of some bytes.

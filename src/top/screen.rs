@@ -1,6 +1,8 @@
 //! The screen of `campanile top`.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -8,11 +10,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table};
 use ratatui::{DefaultTerminal, Frame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -23,6 +28,9 @@ use crate::ctl::{bytes, segment_kind};
 
 /// Longest time until a signal is noticed, which leaves the terminal as it was.
 const NOTICE: Duration = Duration::from_millis(100);
+
+/// Most columns and lines of a screen together, which are drawn in memory first.
+const CELLS_MAX: usize = 1 << 20;
 
 /// Longest time until a key is noticed while a look is waited for.
 const KEY_NOTICE: Duration = Duration::from_millis(20);
@@ -35,13 +43,14 @@ pub(super) fn run(source: Source, options: &Options) -> Result<(), ControlError>
             .map_err(|error| ControlError::Refused(format!("signals cannot be waited for: {error}")))?;
     }
     let looks = Looks::start(source)?;
-    let mut terminal = match ratatui::try_init() {
-        Ok(terminal) => terminal,
-        Err(error) => return Err(broken(error)),
-    };
-    let outcome = show(&mut terminal, &looks, options, &ended);
-    ratatui::restore();
-    outcome
+    // Before any of it is in memory.
+    let (width, height) = terminal::size().map_err(broken)?;
+    check_size(width, height)?;
+    let mut terminal = ratatui::try_init().map_err(broken)?;
+    let outcome = Keys::new().and_then(|keys| show(&mut terminal, (&looks, &keys), options, &ended));
+    // One that is broken already cannot be restored.
+    let restored = ratatui::try_restore();
+    outcome.and_then(|()| restored.map_err(broken))
 }
 
 fn broken(error: io::Error) -> ControlError {
@@ -80,9 +89,45 @@ impl Looks {
     }
 }
 
+/// The terminal that keys come from, as crossterm chooses it: standard input, or else the one of the process.
+enum Keys {
+    Input,
+    Own(File),
+}
+
+impl Keys {
+    fn new() -> Result<Self, ControlError> {
+        if io::stdin().is_terminal() {
+            return Ok(Self::Input);
+        }
+        File::open("/dev/tty").map(Self::Own).map_err(broken)
+    }
+
+    /// Waits for a key, a signal or the time.
+    ///
+    /// # Errors
+    /// The terminal has been closed.
+    fn wait(&self, limit: Duration) -> Result<(), ControlError> {
+        let input = io::stdin();
+        let keys = match self {
+            Self::Input => input.as_fd(),
+            Self::Own(file) => file.as_fd(),
+        };
+        let mut keys = [PollFd::from_borrowed_fd(keys, PollFlags::IN)];
+        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        match poll(&mut keys, Some(&limit)) {
+            Ok(_) if keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
+                Err(broken(io::ErrorKind::NotConnected.into()))
+            }
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(broken(error.into())),
+        }
+    }
+}
+
 fn show(
     terminal: &mut DefaultTerminal,
-    looks: &Looks,
+    (looks, keys): (&Looks, &Keys),
     options: &Options,
     ended: &AtomicBool,
 ) -> Result<(), ControlError> {
@@ -113,7 +158,9 @@ fn show(
                 Duration::ZERO
             }
         };
-        if !event::poll(wait).map_err(broken)? {
+        keys.wait(wait)?;
+        // One that waited would wait for ever for a terminal that is closed meanwhile.
+        if !event::poll(Duration::ZERO).map_err(broken)? {
             continue;
         }
         match event::read().map_err(broken)? {
@@ -125,8 +172,18 @@ fn show(
     Ok(())
 }
 
+/// Checks that a screen is small enough to draw.
+fn check_size(width: u16, height: u16) -> Result<(), ControlError> {
+    if usize::from(width) * usize::from(height) <= CELLS_MAX {
+        return Ok(());
+    }
+    Err(broken(io::Error::other(format!("it says that it has {width} columns and {height} lines, too many to draw"))))
+}
+
 /// Draws the last look, or that there is none yet.
 fn redraw(terminal: &mut DefaultTerminal, shown: Option<&Shown>) -> Result<(), ControlError> {
+    let size = terminal.size().map_err(broken)?;
+    check_size(size.width, size.height)?;
     let drawn = terminal.draw(|frame| match shown {
         Some(shown) => draw(frame, shown),
         None => frame.render_widget(Line::raw("campanile top: the machine has not answered yet, q ends"), frame.area()),

@@ -3,11 +3,9 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use campanile::control::{Answer, path_of};
 use serde_json::Value;
@@ -188,7 +186,7 @@ fn an_idle_engine_is_sent_to_f1_by_order_and_a_busy_one_is_not() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
     };
-    refused(&machine, "77", "no such engine");
+    refused(&machine, "77", "no such engine; `campanile ctl look` lists those that it has");
     machine.printed(&["ctl", "fault", "hang:node=0,after=1"]);
     let mut job = machine.job(Path::new(README)).spawn().expect("a start");
     machine.until("the engine hangs", |machine| {
@@ -342,47 +340,6 @@ fn a_trace_that_was_told_is_kept_for_the_next_who_asks() {
         std::fs::remove_file(path).expect("it is there");
     }
     assert_eq!(machine.stop(), (Some(0), String::new()));
-}
-
-/// A terminal whose other end this process has.
-fn terminal() -> (File, OwnedFd) {
-    let (mut screen, mut keys) = (-1, -1);
-    let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: two numbers and a size of this frame; no name and no settings.
-    let opened = unsafe {
-        libc::openpty(&raw mut screen, &raw mut keys, std::ptr::null_mut(), std::ptr::null(), &raw const size)
-    };
-    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: a descriptor that was opened for this process, and is taken once.
-    let keys = unsafe { OwnedFd::from_raw_fd(keys) };
-    // SAFETY: as above.
-    (unsafe { File::from_raw_fd(screen) }, keys)
-}
-
-/// The machine is stopped as by a debugger, and takes questions that it does not answer.
-#[test]
-fn top_is_left_by_a_key_while_the_machine_does_not_answer() {
-    let machine = Machine::serve("silent-top", &["--quiet"]);
-    machine.suspend();
-    for key in [b"q", b"\x03"] {
-        let (mut screen, keys) = terminal();
-        let mut command = campanile();
-        command.args(["top", "--machine"]).arg(&machine.socket).env("TERM", "xterm");
-        command.stdin(keys.try_clone().expect("a descriptor")).stdout(keys).stderr(Stdio::null());
-        let mut top = command.spawn().expect("a start");
-        drop(command);
-        // It has the terminal: the other screen is shown.
-        let mut shown = Vec::new();
-        while !shown.windows(8).any(|part| part == b"\x1b[?1049h") {
-            let mut bytes = [0; 256];
-            let read = screen.read(&mut bytes).expect("a terminal");
-            shown.extend_from_slice(&bytes[..read]);
-        }
-        screen.write_all(key).expect("a terminal");
-        // Until the last who has the terminal has closed it.
-        std::io::copy(&mut screen, &mut std::io::sink()).expect_err("the terminal is gone");
-        assert_eq!(top.wait().expect("an end").code(), Some(0), "{key:?}");
-    }
 }
 
 #[test]

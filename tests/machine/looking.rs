@@ -72,3 +72,32 @@ fn nodes_of_linked_adapters_are_named_with_the_adapter_in_front() {
         assert!(tree.contains(&format!("node {node}: packets submitted")), "{node}: {tree}");
     }
 }
+
+/// As `nohup` has it.
+#[test]
+fn a_machine_that_was_started_with_hangups_ignored_serves_on_after_one() {
+    let machine = Machine::serve_without_hangup("nohup", &["--quiet"]);
+    // SAFETY: a signal to a child that was not waited for yet.
+    assert_eq!(unsafe { libc::kill(machine.pid(), libc::SIGHUP) }, 0, "it runs");
+    assert_eq!(machine.job(std::path::Path::new(README)).status().expect("a start").code(), Some(0));
+    assert_eq!(machine.stop(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_timeline_is_not_written_over_its_own_trace() {
+    let machine = Machine::serve("same-file", &["--quiet", "--record", "1"]);
+    let path = crate::served::scratch("same-file.html");
+    let named = path.to_str().expect("text");
+    let again = path.with_file_name(format!("./{}", path.file_name().expect("a name").to_str().expect("text")));
+    for other in [named, again.to_str().expect("text")] {
+        let output = machine.tool(&["timeline", "--live", "--seconds", "1", "--out", named, "--save", other]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("name another file with --out"), "{said}");
+        assert!(!path.exists(), "nothing is written");
+    }
+    std::fs::write(&path, "a trace").expect("a file");
+    let output = campanile().args(["timeline", named, "--out", named]).output().expect("a start");
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "a trace");
+    std::fs::remove_file(&path).expect("it is there");
+}

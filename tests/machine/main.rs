@@ -5,6 +5,8 @@ mod hostile;
 mod jobs;
 mod limits;
 mod looking;
+mod lost_gpu;
 mod recovery;
+mod screen;
 mod served;
 mod submission;

@@ -48,6 +48,13 @@ impl Machine {
         Self::serve_by(shell, scratch(name), arguments)
     }
 
+    /// As [`Machine::serve`], by a process that ignores SIGHUP.
+    pub(crate) fn serve_without_hangup(name: &str, arguments: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' HUP && exec \"$0\" \"$@\""]).arg(campanile().get_program());
+        Self::serve_by(shell, scratch(name), arguments)
+    }
+
     fn serve_by(mut command: Command, socket: PathBuf, arguments: &[&str]) -> Self {
         command.args(["machine", "--socket"]).arg(&socket).args(arguments).stdin(Stdio::null());
         let child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
@@ -77,6 +84,18 @@ impl Machine {
         let began = Instant::now();
         while self.is_running() {
             assert!(began.elapsed() < LIMIT, "the machine goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until another process has ended, which is killed if it does not.
+    pub(crate) fn until_ended(&self, child: &mut Child) {
+        let began = Instant::now();
+        while child.try_wait().expect("a child").is_none() {
+            if began.elapsed() > LIMIT {
+                child.kill().expect("it runs");
+                panic!("it goes on");
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
     }

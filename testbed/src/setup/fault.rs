@@ -1,6 +1,7 @@
 //! The option `--fault`: a fault that the GPU is to have, by text.
 
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 
 use campanile_device::{FaultId, FaultRule, HangAt, Often};
@@ -43,12 +44,23 @@ pub(super) fn chance(text: &str) -> Result<u32, String> {
 
 impl FaultOption {
     /// Injects the fault into a GPU. `seed` seeds the draws of a fault that comes by chance.
+    ///
+    /// # Panics
+    /// The GPU's process is gone.
     pub fn arm(&self, faults: FaultsHandle<'_>, seed: u64) -> FaultId {
+        self.try_arm(faults, seed).expect("the process of the GPU answers")
+    }
+
+    /// As [`FaultOption::arm`].
+    ///
+    /// # Errors
+    /// The GPU's process is gone.
+    pub fn try_arm(&self, faults: FaultsHandle<'_>, seed: u64) -> io::Result<FaultId> {
         let often = match self.often {
             Often::Chance { millionths, .. } => Often::Chance { millionths, seed },
             times => times,
         };
-        faults.inject_often(self.rule, often)
+        faults.try_inject(self.rule, often)
     }
 }
 

@@ -44,15 +44,21 @@ impl GpuHandle {
         Self(GpuLocation::There { control, bars })
     }
 
+    /// # Errors
+    /// The GPU's process is gone.
+    fn try_ask(&self, question: &Question) -> io::Result<Answer> {
+        match &self.0 {
+            GpuLocation::Here(gpu) => Ok(crate::device::control::answer(gpu, question)),
+            GpuLocation::There { control, .. } => control.ask(question),
+        }
+    }
+
     /// # Panics
     /// The GPU's process is gone.
     fn ask(&self, question: &Question) -> Answer {
-        match &self.0 {
-            GpuLocation::Here(gpu) => crate::device::control::answer(gpu, question),
-            GpuLocation::There { control, .. } => match control.ask(question) {
-                Ok(answer) => answer,
-                Err(error) => panic!("the process of the GPU does not answer {question:?}: {error}"),
-            },
+        match self.try_ask(question) {
+            Ok(answer) => answer,
+            Err(error) => panic!("the process of the GPU does not answer {question:?}: {error}"),
         }
     }
 
@@ -190,16 +196,50 @@ impl FaultsHandle<'_> {
     }
 
     /// Arms a rule that applies so often.
+    ///
+    /// # Panics
+    /// The GPU's process is gone.
     pub fn inject_often(&self, rule: FaultRule, often: Often) -> FaultId {
-        match self.0.ask(&Question::Inject { rule, often }) {
-            Answer::Fault(fault) => fault,
-            answer => panic!("the process of the GPU takes a fault with {answer:?}"),
+        self.try_inject(rule, often).expect("the process of the GPU answers")
+    }
+
+    /// Arms a rule that applies so often.
+    ///
+    /// # Errors
+    /// The GPU's process is gone.
+    pub fn try_inject(&self, rule: FaultRule, often: Often) -> io::Result<FaultId> {
+        match self.0.try_ask(&Question::Inject { rule, often })? {
+            Answer::Fault(fault) => Ok(fault),
+            _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
     /// How often a rule has applied; 0 for one that was removed.
+    ///
+    /// # Errors
+    /// The GPU's process is gone.
+    pub fn try_fired(&self, fault: FaultId) -> io::Result<u64> {
+        match self.0.try_ask(&Question::Fired(fault))? {
+            Answer::Number(number) => Ok(number),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Takes a rule away, and lets a reset begin that it delays.
+    ///
+    /// # Errors
+    /// The GPU's process is gone.
+    pub fn try_withdraw(&self, fault: FaultId) -> io::Result<()> {
+        self.0.try_ask(&Question::Release(fault))?;
+        self.0.try_ask(&Question::Remove(fault)).map(drop)
+    }
+
+    /// As [`FaultsHandle::try_fired`].
+    ///
+    /// # Panics
+    /// The GPU's process is gone.
     pub fn fired(&self, fault: FaultId) -> u64 {
-        self.0.number(&Question::Fired(fault))
+        self.try_fired(fault).expect("the process of the GPU answers")
     }
 
     /// Sum of the times that the armed rules have applied.
