@@ -300,8 +300,8 @@ struct ServeArguments {
     /// Path of the socket, of at most 99 bytes: the one of `ctl` and `top` stands beside it, with `.control` behind the name.
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// Programs that are served at a time, at most.
-    #[arg(long, value_name = "N", default_value_t = testbed::programs::PROGRAMS, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    /// Programs that are served at a time, at most, 1 to 65536.
+    #[arg(long, value_name = "N", default_value_t = testbed::programs::PROGRAMS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65536))]
     programs: usize,
     /// Says nothing but what goes wrong.
     #[arg(long)]

@@ -104,8 +104,12 @@ impl<'o> Served<'o> {
                 .flat_map(|what| differences(what, there.get(*what), here.get(*what)))
                 .collect();
         if !unlike.is_empty() {
+            let advice = match there.get("record") {
+                None => "give `bench` the options of that `campanile machine`",
+                Some(_) => "measure a machine without `--record`, and give `bench` the other options of it",
+            };
             return Err(BenchError::NoMachine(format!(
-                "the machine at {} is measured beside one in this process, which has to be like it: {}; give `bench` the options of that `campanile machine`, or measure one without `--record`",
+                "the machine at {} is measured beside one in this process, which has to be like it: {}; {advice}",
                 named.display(),
                 unlike.join("; ")
             )));

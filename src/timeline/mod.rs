@@ -5,7 +5,7 @@ mod page;
 mod thin;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::control::{self, Connection, ControlError};
 use crate::print::print;
@@ -88,8 +88,40 @@ fn load(source: &Source) -> Result<(Trace, String), NoTrace> {
     }
 }
 
+/// Checks that no file is written over another one.
+///
+/// # Errors
+/// Two of the files are the same one.
+fn check_files(options: &Options) -> Result<(), String> {
+    let whole = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let named = folder.canonicalize().ok().zip(path.file_name()).map(|(folder, name)| folder.join(name));
+        path.canonicalize().ok().or(named)
+    };
+    let read = match &options.source {
+        Source::File(path) => Some((path, "is read")),
+        _ => None,
+    };
+    let kept = options.trace.as_ref().map(|path| (path, "is where the trace goes (--save)"));
+    for (path, what) in read.into_iter().chain(kept) {
+        let same =
+            *path == options.out || whole(path).is_some_and(|whole_path| whole(&options.out) == Some(whole_path));
+        if same {
+            return Err(format!(
+                "{}: the page cannot go there, it {what}; name another file with --out",
+                path.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
+    if let Err(why) = check_files(options) {
+        testbed::complain!("campanile timeline: {why}");
+        return EXIT_INPUT;
+    }
     let (trace, name) = match load(&options.source) {
         Ok(loaded) => loaded,
         Err(NoTrace { why, exit_code }) => {

@@ -25,7 +25,7 @@ pub enum EngineSleepError {
 impl fmt::Display for EngineSleepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoSuchEngine => "no such engine",
+            Self::NoSuchEngine => "the adapter has no such engine",
             Self::NoLowState => "the driver has declared no state below F0 for the engine",
             Self::Asleep => "the adapter is in D3",
             Self::Busy => "the engine has work to do",

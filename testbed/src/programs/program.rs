@@ -57,10 +57,15 @@ pub(super) struct Program {
     ending: Arc<Workers<()>>,
 }
 
+/// False for what has no shape of its own: control characters, and those that change the direction of what follows.
+fn is_shown(unit: char) -> bool {
+    matches!(unit, '"' | '\'' | '\\') || unit.escape_debug().eq([unit])
+}
+
 /// The name of a program: what can be printed of the one that it sent.
 fn printed(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
-    let text: String = text.chars().take_while(|unit| *unit != '\0').filter(|unit| !unit.is_control()).collect();
+    let text: String = text.chars().take_while(|unit| *unit != '\0').filter(|unit| is_shown(*unit)).collect();
     if text.is_empty() { "a program without a name".to_owned() } else { text }
 }
 
@@ -282,6 +287,13 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    #[test]
+    fn the_name_of_a_program_changes_nothing_around_it() {
+        assert_eq!(printed("a \u{202e}b\u{2066}c\u{200b}\x1b[1m\n\0d".as_bytes()), "a bc[1m");
+        assert_eq!(printed("\"k\u{f6}nnen\", 'ja' \\".as_bytes()), "\"k\u{f6}nnen\", 'ja' \\");
+        assert_eq!(printed(b"\x07\0"), "a program without a name");
+    }
 
     #[test]
     fn a_call_that_does_not_end_is_given_up_when_the_machine_is_to_stop_and_one_that_ends_is_waited_for() {
