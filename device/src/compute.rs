@@ -20,7 +20,7 @@ use campanile_hw::isa::{
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
 use campanile_jit::{Compiled, Paged, Pages};
-use campanile_shader::{BadSave, Cause, Code, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault};
+use campanile_shader::{BadSave, Cause, Code, Counters, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -73,7 +73,7 @@ impl Running {
     /// # Errors
     /// The area is too small or cannot be reached.
     pub(crate) fn save(&self, area: &SaveArea, memory: &Access<'_>) -> Result<(), Fault> {
-        area.write(memory, &self.dispatch.save(self.begun))
+        area.write(memory, &self.dispatch.save(&self.program.code.kernel, self.begun))
     }
 
     /// The place at which the dispatch stands, between two instructions.
@@ -396,11 +396,12 @@ fn resume(
 
 /// The fault of a queue for a program's fault.
 fn fault_of(fault: &ShaderFault<Fault>) -> Fault {
+    let of_access = |kind, address| Fault { write: fault.write, ..Fault::plain(kind, address) };
     match fault.cause {
         Cause::Memory(fault) => fault,
-        Cause::Misaligned(address) => Fault::plain(FaultKind::Misaligned, address),
-        Cause::SharedRange(place) => Fault::plain(FaultKind::WorkgroupMemory, place),
-        Cause::ScratchRange(place) => Fault::plain(FaultKind::ScratchMemory, place),
+        Cause::Misaligned(address) => of_access(FaultKind::Misaligned, address),
+        Cause::SharedRange(place) => of_access(FaultKind::WorkgroupMemory, place),
+        Cause::ScratchRange(place) => of_access(FaultKind::ScratchMemory, place),
         Cause::State => Fault::plain(FaultKind::BadProgram, 0),
     }
 }
@@ -421,7 +422,10 @@ pub(crate) fn dispatch(
         Some(running) => running,
         None => {
             let begun = begin(programs, &mut lanes, packet, (&state, context));
-            let begun = begun.inspect_err(|fault| lanes.report_fault(packet.report, || not_begun(fault, context)))?;
+            let begun = begun.inspect_err(|fault| {
+                let before = (*state.progress.partial != 0).then_some(&state.save_area);
+                lanes.report_fault(packet.report, || not_run(fault, before, context));
+            })?;
             state.progress.take(packet.program_size.into());
             fresh.insert(begun)
         }
@@ -492,25 +496,27 @@ pub(crate) fn report_reset((tlb, known): (&mut Tlb, &mut Translations), running:
 }
 
 fn report(running: &Running, context: &Context<'_>) -> DispatchReport {
-    let counters = running.dispatch.counters();
-    DispatchReport {
-        instructions: counters.instructions,
-        lanes: counters.lanes,
-        loads: counters.loads,
-        stores: counters.stores,
-        atomics: counters.atomics,
-        begun: running.begun,
-        ended: context.clock.now(),
-        ..DispatchReport::ZERO
-    }
+    counted(running.dispatch.counters(), running.begun, context)
 }
 
-/// The report of a dispatch whose program or grid is not valid, so that no lane was started.
-fn not_begun(fault: &Fault, context: &Context<'_>) -> DispatchReport {
-    let (state, address, now) = (DISPATCH_FAULTED, fault.address, context.clock.now());
-    let (begun, ended) = (now, now);
-    let (fault, write) = (fault.kind as u16, fault.write.into());
-    DispatchReport { state, fault, write, address, begun, ended, ..DispatchReport::ZERO }
+fn counted(counters: &Counters, begun: u64, context: &Context<'_>) -> DispatchReport {
+    let Counters { instructions, lanes, loads, stores, atomics } = *counters;
+    let ended = context.clock.now();
+    DispatchReport { instructions, lanes, loads, stores, atomics, begun, ended, ..DispatchReport::ZERO }
+}
+
+/// The report of a dispatch whose program or grid is not valid, so that no lane was started; or that has left its node and cannot go on, for which the area that it left its state in counts, if it still does.
+fn not_run(fault: &Fault, area: Option<&SaveArea>, context: &Context<'_>) -> DispatchReport {
+    let saved = area.and_then(|area| area.read(context.memory, SavedDispatch::SIZE as u32).ok());
+    let known = saved.and_then(|head| Counters::of_saved(&head).ok());
+    let (counters, begun) = known.unwrap_or_else(|| (Counters::default(), context.clock.now()));
+    DispatchReport {
+        state: DISPATCH_FAULTED,
+        fault: fault.kind as u16,
+        write: fault.write.into(),
+        address: fault.address,
+        ..counted(&counters, begun, context)
+    }
 }
 
 impl Lanes<'_, '_> {

@@ -1,7 +1,7 @@
 //! The programs that a node has fetched, checked and perhaps compiled.
 
 use crate::compiling::HostCode;
-use campanile_hw::isa::Program;
+use campanile_hw::isa::{Program, program_digest};
 use campanile_shader::Kernel;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,21 +47,13 @@ pub(crate) struct Programs {
     pub(crate) spare: Vec<u8>,
 }
 
-/// A number that differs for most programs that differ.
-fn digest(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks();
-    let mix = |digest: u64, word: u64| (digest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let start = rest.iter().fold(bytes.len() as u64, |digest, byte| mix(digest, u64::from(*byte)));
-    words.iter().fold(start, |digest, word| mix(digest, u64::from_le_bytes(*word)))
-}
-
 impl Programs {
     /// The program with these bytes, if it is in the cache. The one that was used last is found by its bytes alone.
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<Arc<Fetched>> {
         if let Some((_, last)) = self.recent.front().filter(|(_, last)| last.bytes == bytes) {
             return Some(last.clone());
         }
-        let digest = digest(bytes);
+        let digest = program_digest(bytes);
         let place = self.recent.iter().position(|(known, program)| *known == digest && program.bytes == bytes)?;
         let found = self.recent.remove(place)?;
         let program = found.1.clone();
@@ -72,7 +64,7 @@ impl Programs {
     /// Adds a program, and takes out those that were not used for the longest time if that makes too many.
     pub(crate) fn remember(&mut self, program: Arc<Fetched>) {
         self.bytes += program.bytes.len();
-        self.recent.push_front((digest(&program.bytes), program));
+        self.recent.push_front((program.code.kernel.digest(), program));
         while self.recent.len() > PROGRAMS || self.bytes > PROGRAM_BYTES && self.recent.len() > 1 {
             let Some((_, last)) = self.recent.pop_back() else { return };
             self.bytes -= last.bytes.len();

@@ -283,7 +283,8 @@ packets! {
         0x1c operation: u32,
     }
     /// Runs a program in a grid of workgroups, after every earlier effect of the queue; the next packet begins when all workgroups have ended. The program is fetched, copied
-    /// and checked whole before its first instruction runs, and not looked at again. Stores release no queue that waits for a fence there. Compute node only.
+    /// and checked whole before its first instruction runs, and not looked at again until the queue has left the node in the DISPATCH and comes back: then it is fetched once more, and one
+    /// that is another program faults the queue (SaveArea). Stores release no queue that waits for a fence there. Compute node only.
     Dispatch = 0x0c, 4 {
         /// Bytes of the program.
         0x04 program_size: u32,

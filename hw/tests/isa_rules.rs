@@ -445,7 +445,7 @@ fn a_state_has_room_for_the_registers_and_memory_of_every_subgroup() {
         ..ProgramHeader::new()
     };
     // Of a dispatch and its workgroup, and of a subgroup without registers.
-    let (dispatch, subgroup) = (96 + 16, 24 + 64 * 16);
+    let (dispatch, subgroup) = (104 + 16, 24 + 64 * 16);
     for (header, expected) in [
         (header(0, 0, 0, 1, 0, 0), dispatch + subgroup),
         (header(3, 0, 0, 1, 0, 0), dispatch + subgroup + 3 * 4 * 32),

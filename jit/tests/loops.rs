@@ -84,7 +84,7 @@ fn a_loop_that_is_stopped_at_every_budget_does_the_same() {
                         break;
                     }
                     assert!(dispatch == oracle, "state differs, {vectors:?}, {step}\n{body}\n{dispatch:?}\n{oracle:?}");
-                    let saved = dispatch.save(1);
+                    let saved = dispatch.save(&kernel, 1);
                     dispatch = Dispatch::restore(&kernel, &saved).expect("its own state").0;
                 }
                 assert!(memory.contents() == expected.contents(), "memory differs, {vectors:?}, {step}\n{body}");

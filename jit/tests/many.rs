@@ -97,7 +97,7 @@ fn by_turns(
         if turn % 5 == 0 {
             memory.invalidate();
         }
-        let saved = dispatch.save(77);
+        let saved = dispatch.save(kernel, 77);
         assert!(saved.len() <= kernel.header().save_size() as usize, "{} bytes of state", saved.len());
         dispatch = Dispatch::restore(kernel, &saved).expect("its own state").0;
     }

@@ -65,7 +65,7 @@ proptest! {
             if turn % 5 == 0 {
                 memory.invalidate();
             }
-            let saved = dispatch.save(77);
+            let saved = dispatch.save(&kernel, 77);
             prop_assert!(saved.len() <= kernel.header().save_size() as usize);
             dispatch = Dispatch::restore(&kernel, &saved).expect("its own state").0;
         }

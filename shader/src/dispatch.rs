@@ -2,7 +2,7 @@
 
 use crate::code::{Code, NoCode, State};
 use crate::grid::{Counters, Grid};
-use crate::group::{Group, Surroundings};
+use crate::group::{Group, LaneFault, Surroundings};
 use crate::kernel::Kernel;
 use crate::memory::{Cause, GlobalMemory, ShaderFault};
 use crate::subgroup::Subgroup;
@@ -226,6 +226,7 @@ fn step<M: GlobalMemory>(group: &mut Group, around: &mut Surroundings<'_, M>) ->
     let (current, workgroup) = (group.current, group.id);
     let fault = |cause, instruction, lane: usize| ShaderFault {
         cause,
+        write: false,
         instruction,
         workgroup,
         lane: (current * LANES + lane) as u32,
@@ -259,11 +260,13 @@ fn step<M: GlobalMemory>(group: &mut Group, around: &mut Surroundings<'_, M>) ->
             }
             Ok(())
         }
-        _ => {
+        op => {
             if subgroup.active != 0 {
+                let write =
+                    matches!(op, Op::Store | Op::StoreShared | Op::StoreScratch | Op::Atomic | Op::AtomicShared);
                 group
                     .execute(instruction, around)
-                    .map_err(|lane_fault| fault(lane_fault.cause, pc, lane_fault.lane))?;
+                    .map_err(|LaneFault { cause, lane }| ShaderFault { write, ..fault(cause, pc, lane) })?;
             }
             if let Some(subgroup) = group.subgroups.get_mut(current) {
                 subgroup.pc += 1;

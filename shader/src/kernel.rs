@@ -15,6 +15,8 @@ pub struct Kernel {
     blocks: Vec<u32>,
     /// What the beginning of a workgroup counts as in a budget, in instructions: its registers and memory are cleared.
     pub(crate) beginning: u64,
+    /// A number for the program.
+    pub(crate) digest: u64,
     /// Of each subgroup the place of its lanes in the workgroup, a dimension after the other.
     local: Vec<[[u32; LANES]; 3]>,
 }
@@ -59,6 +61,7 @@ impl Kernel {
             code,
             functions: (0..header.functions).map_while(|number| program.function(number)).collect(),
             depth: program.depth(),
+            digest: program.digest(),
             beginning: u64::from(header.save_size()) / BYTES_AN_INSTRUCTION,
             local: (0..header.subgroups()).map(|subgroup| local(&header, subgroup)).collect(),
         }
@@ -107,6 +110,11 @@ impl Kernel {
     /// Places in the workgroup of the lanes of a subgroup, a dimension after the other.
     pub fn local(&self, subgroup: u32) -> &[[u32; LANES]; 3] {
         self.local.get(subgroup as usize).unwrap_or(&[[0; LANES]; 3])
+    }
+
+    /// `program_digest` of the program.
+    pub fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// The header.

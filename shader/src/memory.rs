@@ -55,6 +55,8 @@ pub enum Cause<F> {
 pub struct ShaderFault<F> {
     /// Cause of the fault.
     pub cause: Cause<F>,
+    /// True if the instruction needs the right to write.
+    pub write: bool,
     /// The instruction.
     pub instruction: u32,
     /// The workgroup, by its place in the grid.

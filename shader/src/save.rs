@@ -129,10 +129,30 @@ impl Reader<'_> {
 /// No dispatch counts so far.
 const COUNT_MAX: u64 = 1 << 62;
 
+/// Counts in the head of a state.
+fn counters(head: &SavedDispatch) -> Result<Counters, BadSave> {
+    let SavedDispatch { instructions, lanes, loads, stores, atomics, .. } = *head;
+    // From here on they are added to.
+    let counted = [instructions, lanes, loads, stores, atomics].iter().all(|count| *count < COUNT_MAX);
+    let known = (head.magic, head.version, head.subgroup) == (SAVE_MAGIC, SAVE_VERSION, LANES as u32);
+    if counted && known { Ok(Counters { instructions, lanes, loads, stores, atomics }) } else { Err(BadSave) }
+}
+
+impl Counters {
+    /// Counts of a dispatch that cannot go on, and the time in the head of its state.
+    ///
+    /// # Errors
+    /// [`BadSave`]: the bytes are not those of a dispatch.
+    pub fn of_saved(bytes: &[u8]) -> Result<(Self, u64), BadSave> {
+        let head = SavedDispatch::from_bytes(&Reader(bytes).record()?);
+        Ok((counters(&head)?, head.begun))
+    }
+}
+
 impl Dispatch {
-    /// The dispatch as bytes, at most [`campanile_hw::isa::ProgramHeader::save_size`] of them. Read back with the same program it runs on as if it had not been stopped. `begun` is the time that
+    /// The dispatch of a program as bytes, at most [`campanile_hw::isa::ProgramHeader::save_size`] of them. Read back with the same program it runs on as if it had not been stopped. `begun` is the time that
     /// goes into the head.
-    pub fn save(&self, begun: u64) -> Vec<u8> {
+    pub fn save(&self, kernel: &Kernel, begun: u64) -> Vec<u8> {
         let [grid_x, grid_y, grid_z] = self.grid.size;
         let Counters { instructions, lanes, loads, stores, atomics } = self.counters;
         let head = SavedDispatch {
@@ -152,6 +172,7 @@ impl Dispatch {
             current: self.group.as_ref().map_or(0, |group| group.current as u32),
             workgroup: self.group.is_some().into(),
             begun,
+            program: kernel.digest,
         };
         let mut out = Writer(head.to_bytes().to_vec());
         if let Some(group) = &self.group {
@@ -170,7 +191,8 @@ impl Dispatch {
     pub fn restore(kernel: &Kernel, bytes: &[u8]) -> Result<(Self, u64), BadSave> {
         let mut bytes = Reader(bytes);
         let head = SavedDispatch::from_bytes(&bytes.record()?);
-        if (head.magic, head.version, head.subgroup) != (SAVE_MAGIC, SAVE_VERSION, LANES as u32) || head.workgroup > 1 {
+        let counters = counters(&head)?;
+        if head.program != kernel.digest || head.workgroup > 1 {
             return Err(BadSave);
         }
         let size = [head.grid_x, head.grid_y, head.grid_z];
@@ -178,12 +200,6 @@ impl Dispatch {
         if size.iter().any(|size| *size > GRID_MAX) || head.done > grid.groups() {
             return Err(BadSave);
         }
-        let SavedDispatch { instructions, lanes, loads, stores, atomics, .. } = head;
-        // From here on they are added to.
-        if [instructions, lanes, loads, stores, atomics].iter().any(|count| *count >= COUNT_MAX) {
-            return Err(BadSave);
-        }
-        let counters = Counters { instructions, lanes, loads, stores, atomics };
         let mut dispatch = Self { grid, done: head.done, group: None, counters };
         if head.workgroup == 0 {
             return Ok((dispatch, head.begun));

@@ -205,7 +205,7 @@ fn the_beginning_of_a_workgroup_counts_by_what_is_cleared() {
 #[test]
 fn counts_that_no_dispatch_reaches_are_no_state() {
     let kernel = kernel("mov.i32 w0, 1\nexit\n");
-    let saved = Dispatch::new([1, 1, 1], BASE).save(0);
+    let saved = Dispatch::new([1, 1, 1], BASE).save(&kernel, 0);
     assert!(Dispatch::restore(&kernel, &saved).is_ok());
     let head = SavedDispatch::from_bytes(saved.first_chunk().expect("a head"));
     let large = u64::MAX;
@@ -247,7 +247,7 @@ fn blocks_that_the_program_does_not_have_open_are_no_state() {
     while dispatch.position().is_none_or(|position| position.instruction != 12) {
         assert_eq!(dispatch.run(&kernel, &mut memory, &mut 1), Outcome::Paused);
     }
-    let saved = dispatch.save(0);
+    let saved = dispatch.save(&kernel, 0);
     assert!(Dispatch::restore(&kernel, &saved).is_ok_and(|(restored, _)| restored == dispatch));
     let subgroup = SavedDispatch::SIZE + SavedWorkgroup::SIZE;
     let block = |number: usize| subgroup + SavedSubgroup::SIZE + number * SavedBlock::SIZE;
@@ -296,7 +296,7 @@ proptest! {
             if stopped.run(&kernel, &mut pieces, &mut budget) == Outcome::Done {
                 break;
             }
-            let saved = stopped.save(77);
+            let saved = stopped.save(&kernel, 77);
             prop_assert!(saved.len() <= kernel.header().save_size() as usize);
             let (restored, begun) = Dispatch::restore(&kernel, &saved).expect("its own state");
             prop_assert_eq!(begun, 77);
@@ -315,7 +315,7 @@ proptest! {
         let mut dispatch = Dispatch::new([2, 1, 1], BASE);
         let mut budget = stop;
         let _ = dispatch.run(&kernel, &mut memory, &mut budget);
-        let mut saved = dispatch.save(77);
+        let mut saved = dispatch.save(&kernel, 77);
         for (place, value) in damage {
             // Most of a state is registers: damage its first part more often.
             let place = place.index(saved.len());

@@ -433,7 +433,7 @@ typedef struct {
   uint32_t command_bytes;
   // A campanile_model.
   int32_t model;
-  // Bytes of memory that keep the state of a program while the queue is off the compute node, up to 7471984; 0 means 256 KiB. A program with more state than that (campanile_program_save_bytes) is a fault.
+  // Bytes of memory that keep the state of a program while the queue is off the compute node, up to 7471992; 0 means 256 KiB. A program with more state than that (campanile_program_save_bytes) is a fault.
   uint32_t save_bytes;
 } campanile_queue_options;
 

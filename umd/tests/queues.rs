@@ -87,7 +87,7 @@ fn the_kernel_is_asked_for_the_save_area_that_the_programs_of_a_queue_need() {
     let text = ".workgroup 64, 1, 1\n.registers 3, 1, 1\n.shared 64\nexit";
     let program = device.create_program(&campanile_isa::assemble(text).expect("a program")).expect("it is valid");
     let subgroup = 24 + 64 * 16 + 8 + 32 * (3 * 4 + 8);
-    assert_eq!(program.save_bytes(), 96 + 16 + 64 + 2 * subgroup);
+    assert_eq!(program.save_bytes(), 104 + 16 + 64 + 2 * subgroup);
     let of = |save_bytes, model| Queue::new(&device, Node::Compute, QueueOptions { save_bytes, model, ..OPTIONS });
     for model in [SubmissionModel::User, SubmissionModel::Kernel] {
         os(|fake| fake.save_sizes.clear());

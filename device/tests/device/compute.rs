@@ -194,24 +194,32 @@ fn a_page_that_forbids_execution_holds_no_program() {
 #[test]
 fn what_a_lane_may_not_do_is_reported_with_instruction_line_and_lane() {
     let table = [
-        ("load.w1 w1, [d0 + 2]", FaultKind::Misaligned, DATA + 2),
-        ("load.w1 w1, [d0 + 65536]", FaultKind::PageFault, DATA + 65536),
-        ("atomic.i64.add.device.relaxed d1, [d0 + 4], d1", FaultKind::Misaligned, DATA + 4),
-        ("store_shared.w1 [w0 + 64], w1", FaultKind::WorkgroupMemory, 64 + 4 * 37),
-        ("store_scratch.w1 [w0 + 8], w1", FaultKind::ScratchMemory, 8 + 4 * 37),
+        ("load.w1 w1, [d0 + 2]", FaultKind::Misaligned, DATA + 2, false),
+        ("store.w1 [d0 + 2], w1", FaultKind::Misaligned, DATA + 2, true),
+        ("load.w1 w1, [d0 + 65536]", FaultKind::PageFault, DATA + 65536, false),
+        ("store.w1 [d0 + 65536], w1", FaultKind::PageFault, DATA + 65536, true),
+        ("atomic.i64.add.device.relaxed d1, [d0 + 4], d1", FaultKind::Misaligned, DATA + 4, true),
+        ("atomic_shared.i64.add.workgroup.relaxed d1, [w0 + 4], d1", FaultKind::Misaligned, 4 + 4 * 38, true),
+        ("load_shared.w1 w1, [w0 + 64]", FaultKind::WorkgroupMemory, 64 + 4 * 38, false),
+        ("store_shared.w1 [w0 + 64], w1", FaultKind::WorkgroupMemory, 64 + 4 * 38, true),
+        ("load_scratch.w1 w1, [w0 + 8]", FaultKind::ScratchMemory, 8 + 4 * 38, false),
+        ("store_scratch.w1 [w0 + 8], w1", FaultKind::ScratchMemory, 8 + 4 * 38, true),
     ];
-    for (instruction, kind, address) in table {
+    for (instruction, kind, address, write) in table {
         let mut fixture = Fixture::new();
         let text = format!(
-            ".workgroup 64, 1, 1\n.shared 64\n.scratch 8\narguments d0\nsystem.local_index w0\ncmp.i32.eq p0, w0, 37
+            ".workgroup 64, 1, 1\n.shared 64\n.scratch 8\narguments d0\nsystem.local_index w0\ncmp.i32.eq p0, w0, 38
             mul.i32 w0, w0, 4\nif p0\n.line 77\n{instruction}\nend_if\nexit"
         );
         let dispatch = fixture.dispatch(&text, 1);
-        let (found, _, at) = fixture.fault(dispatch);
-        assert_eq!((found, at), (Some(kind), address), "{instruction}");
+        fixture.submit(dispatch);
+        let (at, info) = fixture.host.fault_of(&fixture.queue);
+        assert_eq!((FaultKind::from_number(info.kind()), at), (Some(kind), address), "{instruction}");
+        assert_eq!(info.write(), write, "{instruction}");
         let report = fixture.report();
         assert_eq!((report.state, report.fault, report.address), (DISPATCH_FAULTED, kind as u16, address));
-        assert_eq!((report.instruction, report.line, report.lane), (5, 77, 37), "{instruction}");
+        assert_eq!((report.instruction, report.line, report.lane), (5, 77, 38), "{instruction}");
+        assert_eq!(report.write, write.into(), "{instruction}");
     }
 }
 

@@ -149,7 +149,7 @@ fn what_goes_on_is_what_the_area_holds() {
 fn a_damaged_area_is_a_fault_of_its_queue_alone() {
     let offset = |field: usize| field as u64;
     let subgroup = SavedDispatch::SIZE as u64 + SavedWorkgroup::SIZE as u64;
-    let damage: [(u64, u32, &str); 17] = [
+    let damage: [(u64, u32, &str); 18] = [
         (offset(0x00), 1, "magic"),
         (offset(0x04), 2, "version"),
         (offset(0x08), 4, "another grid"),
@@ -160,7 +160,8 @@ fn a_damaged_area_is_a_fault_of_its_queue_alone() {
         (offset(0x20), 1, "a workgroup in progress that is done"),
         (offset(0x50), 2, "a subgroup that there is not"),
         (offset(0x54), 2, "neither a workgroup nor none"),
-        (offset(0x60), 1, "another workgroup"),
+        (offset(0x60), 1, "another program"),
+        (offset(0x68), 1, "another workgroup"),
         (subgroup + 0x10, 65, "too many blocks"),
         (subgroup + 0x0c, 2, "neither waiting nor not"),
         (subgroup + 24, 9, "a block of no kind"),
@@ -182,10 +183,32 @@ fn a_damaged_area_is_a_fault_of_its_queue_alone() {
         assert_eq!((address, info.write()), (place.into_bits(), false), "{what}");
         let report = fixture.report();
         assert_eq!((report.state, report.fault), (DISPATCH_FAULTED, FaultKind::SaveArea as u16), "{what}");
+        // The state counts what has run, unless it is none.
+        let lanes = if ["magic", "version", "lanes of a subgroup"].contains(&what) { 0 } else { 40 };
+        assert_eq!(report.lanes, lanes, "{what}");
         assert_eq!(fixture.word(0), added, "{what}: not an instruction ran");
         let fill = campanile_hw::packet::Fill { destination: DATA, size: 4, pattern: 5 };
         fixture.host.submit(&mut neighbour, &[Packet::Fill(fill)]);
         assert_eq!(fixture.host.read64(other) as u32, 5, "{what}: the queue beside it works");
+    }
+}
+
+/// What has run of it stands in the report all the same.
+#[test]
+fn a_program_that_became_another_one_does_not_go_on() {
+    let other = COUNT.replace("3000", "4000");
+    for bytes in [campanile_isa::assemble(&other).expect("valid"), vec![0; 64]] {
+        let mut fixture = stopped(&small_variant());
+        let (head, added) = (head(&fixture), fixture.word(0));
+        fixture.host.write(fixture.program, &bytes);
+        resume(&mut fixture);
+        let same = bytes.len() == 64;
+        let kind = if same { FaultKind::BadProgram } else { FaultKind::SaveArea };
+        let report = fixture.report();
+        assert_eq!((report.state, report.fault), (DISPATCH_FAULTED, kind as u16));
+        assert_eq!((report.lanes, report.instructions), (40, head.instructions), "what was done before");
+        assert_eq!(report.begun, head.begun);
+        assert_eq!(fixture.word(0), added, "not an instruction ran");
     }
 }
 

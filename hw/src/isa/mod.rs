@@ -39,7 +39,8 @@ pub use program::{
     BadProgram, Layout, LineEntry, NO_INSTRUCTION, PROGRAM_MAGIC, PROGRAM_VERSION, Program, ProgramHeader, ProgramRule,
 };
 pub use save::{
-    DispatchPosition, SAVE_MAGIC, SAVE_SIZE_MAX, SAVE_VERSION, SavedBlock, SavedDispatch, SavedSubgroup, SavedWorkgroup,
+    DispatchPosition, SAVE_MAGIC, SAVE_SIZE_MAX, SAVE_VERSION, SavedBlock, SavedDispatch, SavedSubgroup,
+    SavedWorkgroup, program_digest,
 };
 
 /// Lanes of a subgroup.

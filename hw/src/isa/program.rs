@@ -1,7 +1,7 @@
 //! A program in memory: header, table of functions, code, table of source lines.
 
 use super::instruction::{BadInstruction, Instruction};
-use super::{INSTRUCTION_SIZE, LANES};
+use super::{INSTRUCTION_SIZE, LANES, program_digest};
 
 record! {
     /// Header of a program. Behind it lie, without gaps: the first instruction of each function (u32 each, filled up with zeros to a multiple of 16 bytes), the
@@ -223,6 +223,11 @@ impl<'a> Program<'a> {
         }
         piece(self.bytes, self.layout.lines + number as usize * LineEntry::SIZE)
             .map(|bytes| LineEntry::from_bytes(&bytes))
+    }
+
+    /// [`program_digest`] of its bytes.
+    pub fn digest(&self) -> u64 {
+        program_digest(self.bytes)
     }
 
     /// The line of the source that an instruction comes from; none if the program does not say.

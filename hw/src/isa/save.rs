@@ -8,7 +8,7 @@ use super::{DEPTH_MAX, LANES, REGISTERS_MAX, SCRATCH_MAX, SHARED_MAX, WORKGROUP_
 
 record! {
     /// Head of a save area.
-    pub struct SavedDispatch[96] {
+    pub struct SavedDispatch[104] {
         /// `SAVE_MAGIC`, "CSAV".
         0x00 magic: u32,
         /// `SAVE_VERSION`, 1.
@@ -41,6 +41,8 @@ record! {
         0x54 workgroup: u32,
         /// GPU clock when the dispatch began.
         0x58 begun: u64,
+        /// `program_digest` of the program.
+        0x60 program: u64,
     }
 }
 
@@ -140,6 +142,15 @@ pub const SAVE_SIZE_MAX: u32 = ProgramHeader {
 }
 .save_size();
 
+/// A number for the bytes of a program, which differs for most that differ. Beginning with how many bytes there are, it takes each word of 64 bits in their order: `((number rotated left by 5) ^ word) * 0x9e3779b97f4a7c15`,
+/// modulo 2^64. What is left behind the last word, of which a valid program has nothing, is taken before them, byte by byte.
+pub fn program_digest(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks();
+    let mix = |digest: u64, word: u64| (digest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let start = rest.iter().fold(bytes.len() as u64, |digest, byte| mix(digest, u64::from(*byte)));
+    words.iter().fold(start, |digest, word| mix(digest, u64::from_le_bytes(*word)))
+}
+
 impl ProgramHeader {
     /// The most bytes that the state of a dispatch of this program takes in a save area. The limits of a valid program keep it below 8 MiB.
     pub const fn save_size(&self) -> u32 {
@@ -158,7 +169,7 @@ mod tests {
     #[test]
     fn the_largest_state_is_that_of_the_largest_program() {
         let subgroup = 24 + 64 * 16 + 256 * 4 + (256 * 4 + 256 * 8 + 4096) * 32;
-        assert_eq!(SAVE_SIZE_MAX, 96 + 16 + (64 << 10) + 32 * subgroup);
-        assert_eq!(ProgramHeader::new().save_size(), 96 + 16 + 24 + 64 * 16);
+        assert_eq!(SAVE_SIZE_MAX, 104 + 16 + (64 << 10) + 32 * subgroup);
+        assert_eq!(ProgramHeader::new().save_size(), 104 + 16 + 24 + 64 * 16);
     }
 }

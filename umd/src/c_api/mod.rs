@@ -248,7 +248,7 @@ pub struct CQueueOptions {
     pub command_bytes: u32,
     /// A campanile_model.
     pub model: i32,
-    /// Bytes of memory that keep the state of a program while the queue is off the compute node, up to 7471984; 0 means 256 KiB. A program with more state than that (campanile_program_save_bytes) is a fault.
+    /// Bytes of memory that keep the state of a program while the queue is off the compute node, up to 7471992; 0 means 256 KiB. A program with more state than that (campanile_program_save_bytes) is a fault.
     pub save_bytes: u32,
 }
 
