@@ -4,8 +4,8 @@ use crate::disassemble::{constant_type, letter, modifiers};
 use crate::link::{Function, LinkError, Source, link};
 use crate::{constant, name};
 use campanile_hw::isa::{
-    FORMS, FUNCTIONS_MAX, Form, Immediate, Instruction, NO_INSTRUCTION, Operand, Order, OrderWord, ProgramHeader,
-    ProgramRule, REGISTERS_MAX, SHARED_MAX, Scope, Type,
+    CODE_MAX, FORMS, FUNCTIONS_MAX, Form, Immediate, Instruction, NO_INSTRUCTION, Operand, Order, OrderWord,
+    ProgramHeader, ProgramRule, REGISTERS_MAX, SCRATCH_MAX, SHARED_MAX, Scope, Type,
 };
 use std::fmt;
 
@@ -84,6 +84,8 @@ struct Assembler<'a> {
     /// The line of the text of each instruction.
     places: Vec<Vec<Piece<'a>>>,
     names: Vec<&'a str>,
+    /// Where each function begins.
+    function_places: Vec<Piece<'a>>,
     calls: Vec<Call<'a>>,
     line: u32,
     /// The directives about the header, by their names.
@@ -100,10 +102,13 @@ pub fn assemble(text: &str) -> Result<Vec<u8>, AssemblyError> {
         functions: Vec::new(),
         places: Vec::new(),
         names: Vec::new(),
+        function_places: Vec::new(),
         calls: Vec::new(),
         line: 0,
         header_places: Vec::new(),
     };
+    // Some editors begin a file with a mark of the order of its bytes, which nobody sees.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, text) in text.lines().enumerate() {
         let whole = Piece { text, line: number + 1, column: 1 };
         let piece = whole.part(0, text.find(';').unwrap_or(text.len()));
@@ -182,6 +187,7 @@ impl<'a> Assembler<'a> {
         self.functions.push(Vec::new());
         self.places.push(Vec::new());
         self.names.push(name);
+        self.function_places.push(place);
         Ok(())
     }
 
@@ -221,15 +227,20 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// The directive by which the header breaks a rule, as far as it is known.
-    fn place_in_header(&self, rule: ProgramRule) -> Option<&Piece<'a>> {
+    /// The place at which a rule is broken that is not one of an instruction.
+    fn place_of(&self, rule: ProgramRule) -> Option<&Piece<'a>> {
         let named = |name: &str| self.header_places.iter().find(|place| place.text == name);
+        let beyond = |size: u32, most: u32| size > most || !size.is_multiple_of(8);
         match rule {
             ProgramRule::Workgroup => named(".workgroup"),
-            ProgramRule::Limit if self.header.shared > SHARED_MAX || !self.header.shared.is_multiple_of(8) => {
-                named(".shared")
+            ProgramRule::Limit if beyond(self.header.shared, SHARED_MAX) => named(".shared"),
+            ProgramRule::Limit if beyond(self.header.scratch, SCRATCH_MAX) => named(".scratch"),
+            // The first instruction that is too much.
+            ProgramRule::Limit => self.places.iter().flatten().nth(CODE_MAX as usize),
+            ProgramRule::Functions => {
+                let empty = self.functions.iter().position(Vec::is_empty)?;
+                self.function_places.get(empty)
             }
-            ProgramRule::Limit => named(".scratch"),
             _ => None,
         }
     }
@@ -259,7 +270,7 @@ impl<'a> Assembler<'a> {
             LinkError::Program(bad) => {
                 let all: Vec<&Piece<'_>> = self.places.iter().flatten().collect();
                 let place = match bad.instruction {
-                    NO_INSTRUCTION => self.place_in_header(bad.rule),
+                    NO_INSTRUCTION => self.place_of(bad.rule),
                     number => all.get(number as usize).copied(),
                 };
                 let doc = ProgramRule::ALL.iter().find(|(number, ..)| *number == bad.rule as u8);
@@ -337,7 +348,9 @@ fn operand<'a>(
             None if can_be_constant => {
                 let ty = constant_type(instruction);
                 let value = constant::parse(part.text, ty);
-                let what = format!("a register {letter}0 to {letter}255 or a constant of the type");
+                let constant =
+                    if ty == Type::None { "a constant from 0 to 4294967295" } else { "a constant of the type" };
+                let what = format!("a register {letter}0 to {letter}255 or {constant}");
                 instruction.immediate = value.ok_or_else(|| part.expected(&what))?;
                 instruction.constant = true;
                 return Ok(());

@@ -57,6 +57,9 @@ fn set_targets(function: &mut [Source], first: u32) -> Result<(), usize> {
             }
             Op::EndLoop => {
                 let (start, waiting) = open.pop().ok_or(at)?;
+                if function[start].instruction.op != Op::Loop {
+                    return Err(at);
+                }
                 waiting.iter().for_each(|place| function[*place].instruction.immediate = here);
                 function[at].instruction.immediate = u64::from(first) + start as u64;
             }

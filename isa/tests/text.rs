@@ -81,6 +81,9 @@ fn a_mistake_is_named_with_line_column_and_what_was_expected() {
         (".shared 8\n.scratch 5000\nexit", 2, 1, "rule Limit"),
         ("load.w4 w254, [d0]\nexit", 1, 9, "the registers w254 to w257 are meant, and w255 is the last"),
         ("store.d2 [d0], d255\nexit", 1, 16, "the registers d255 to d256 are meant"),
+        (".shared 32\n.function main\nexit\n .function b\n.function c\nret", 4, 12, "rule Functions"),
+        ("loop\nif p0\nend_loop\nend_if\nexit", 3, 1, "does not match the block"),
+        ("shl.i32 w0, w1, -1", 1, 17, "or a constant from 0 to 4294967295, found `-1`"),
         ("mov.f32 w0, inf", 1, 13, "expected a register w0 to w255 or a constant"),
         ("mov.f16 w0, 65520", 1, 13, "expected a register w0 to w255 or a constant"),
         ("\n .workgroup 1024, 2, 1\nexit", 2, 2, "rule Workgroup"),
@@ -110,6 +113,19 @@ fn what_is_nested_too_deep_is_named_where_it_is() {
     let error = assemble(&calls(64)).expect_err("a call and 64 blocks");
     assert_eq!((error.line, error.column), (3, 1), "{error}");
     assert!(error.message.contains("rule Depth"), "{error}");
+}
+
+#[test]
+fn too_much_code_is_named_where_it_begins_to_be_too_much() {
+    let error =
+        assemble(&format!(".scratch 8\n{}exit", "mov.i32 w0, 1\n".repeat(65537))).expect_err("65538 instructions");
+    assert_eq!((error.line, error.column), (65538, 1), "{error}");
+}
+
+#[test]
+fn a_mark_of_the_byte_order_is_no_text() {
+    assert_eq!(assemble("\u{feff}exit"), assemble("exit"));
+    assert_eq!(assemble("\u{feff}exi").expect_err("no operation").column, 1);
 }
 
 #[test]
