@@ -20,7 +20,9 @@ use campanile_hw::isa::{
 use campanile_hw::packet::{self, DISPATCH_DONE, DISPATCH_FAULTED, DispatchReport};
 use campanile_hw::queue::Location;
 use campanile_jit::{Compiled, Paged, Pages};
-use campanile_shader::{BadSave, Cause, Code, Counters, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault};
+use campanile_shader::{
+    BadSave, Cause, Code, Counters, Dispatch, GlobalMemory, Kernel, NoCode, Outcome, ShaderFault, saved_counters,
+};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -508,7 +510,7 @@ fn counted(counters: &Counters, begun: u64, context: &Context<'_>) -> DispatchRe
 /// The report of a dispatch whose program or grid is not valid, so that no lane was started; or that has left its node and cannot go on, for which the area that it left its state in counts, if it still does.
 fn not_run(fault: &Fault, area: Option<&SaveArea>, context: &Context<'_>) -> DispatchReport {
     let saved = area.and_then(|area| area.read(context.memory, SavedDispatch::SIZE as u32).ok());
-    let known = saved.and_then(|head| Counters::of_saved(&head).ok());
+    let known = saved.and_then(|head| saved_counters(&head).ok());
     let (counters, begun) = known.unwrap_or_else(|| (Counters::default(), context.clock.now()));
     DispatchReport {
         state: DISPATCH_FAULTED,

@@ -84,7 +84,7 @@ struct Assembler<'a> {
     /// The line of the text of each instruction.
     places: Vec<Vec<Piece<'a>>>,
     names: Vec<&'a str>,
-    /// Where each function begins.
+    /// The name of each function where it begins.
     function_places: Vec<Piece<'a>>,
     calls: Vec<Call<'a>>,
     line: u32,

@@ -2,8 +2,6 @@
 
 use campanile_hw::isa::{Instruction, LANES, Op, Program, ProgramHeader};
 
-use crate::subgroup::{Frame, FrameKind};
-
 /// A valid program whose instructions are decoded.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -82,29 +80,15 @@ impl Kernel {
         self.depth
     }
 
-    /// True if these blocks are open where this instruction is the next one: the IFs and LOOPs around it, and for a function a CALL of it with what is open there.
-    pub(crate) fn has_open(&self, next: u32, frames: &[Frame]) -> bool {
-        let (mut at, mut frames) = (next, frames);
-        loop {
-            let Some(mut block) = self.blocks.get(at as usize).copied() else { return false };
-            while let Some(opening) = self.code.get(block as usize) {
-                let kind = if opening.op == Op::If { FrameKind::If } else { FrameKind::Loop };
-                let Some((top, below)) = frames.split_last() else { return false };
-                if top.kind != kind {
-                    return false;
-                }
-                frames = below;
-                block = self.blocks.get(block as usize).copied().unwrap_or(NO_BLOCK);
-            }
-            let function = self.functions.partition_point(|start| *start <= at).saturating_sub(1);
-            let Some((top, below)) = frames.split_last() else { return function == 0 };
-            let call = top.back.wrapping_sub(1);
-            let calls = |call: &Instruction| call.op == Op::Call && call.immediate == function as u64;
-            if top.kind != FrameKind::Call || !self.code.get(call as usize).is_some_and(calls) {
-                return false;
-            }
-            (at, frames) = (call, below);
-        }
+    /// The IF or LOOP of the innermost block that an instruction is in, the ends of the block included.
+    pub(crate) fn block(&self, at: u32) -> Option<(u32, &Instruction)> {
+        let opening = *self.blocks.get(at as usize)?;
+        self.code.get(opening as usize).map(|instruction| (opening, instruction))
+    }
+
+    /// The function that an instruction is in.
+    pub(crate) fn function_at(&self, at: u32) -> usize {
+        self.functions.partition_point(|start| *start <= at).saturating_sub(1)
     }
 
     /// Places in the workgroup of the lanes of a subgroup, a dimension after the other.

@@ -29,5 +29,5 @@ pub use evaluate::{compare, convert, evaluate, reduce, reduction_start, update};
 pub use grid::{Counters, Place};
 pub use kernel::Kernel;
 pub use memory::{Cause, GlobalMemory, ShaderFault};
-pub use save::BadSave;
+pub use save::{BadSave, saved_counters};
 pub use subgroup::{Frame, FrameKind};

@@ -104,10 +104,10 @@ impl Reader<'_> {
             }
             subgroup.frames.push(Frame { kind, mask, other, back }).map_err(|NoFrame| BadSave)?;
         }
-        let frames = subgroup.frames.open();
+        let frames = &subgroup.frames;
         // Behind the outermost block go on all lanes that have not ended; one that does not would never come to an EXIT.
-        let lanes = frames.first().map_or(head.active, |outermost| outermost.mask);
-        if head.alive != 0 && (lanes != head.alive || !kernel.has_open(head.instruction, frames)) {
+        let lanes = frames.open().first().map_or(head.active, |outermost| outermost.mask);
+        if head.alive != 0 && (lanes != head.alive || !frames.are_those_at(head.instruction, kernel)) {
             return Err(BadSave);
         }
         for predicate in &mut subgroup.predicates {
@@ -138,15 +138,13 @@ fn counters(head: &SavedDispatch) -> Result<Counters, BadSave> {
     if counted && known { Ok(Counters { instructions, lanes, loads, stores, atomics }) } else { Err(BadSave) }
 }
 
-impl Counters {
-    /// Counts of a dispatch that cannot go on, and the time in the head of its state.
-    ///
-    /// # Errors
-    /// [`BadSave`]: the bytes are not those of a dispatch.
-    pub fn of_saved(bytes: &[u8]) -> Result<(Self, u64), BadSave> {
-        let head = SavedDispatch::from_bytes(&Reader(bytes).record()?);
-        Ok((counters(&head)?, head.begun))
-    }
+/// Counts of a dispatch that cannot go on, and the time in the head of its state.
+///
+/// # Errors
+/// [`BadSave`]: the bytes are not those of a dispatch.
+pub fn saved_counters(bytes: &[u8]) -> Result<(Counters, u64), BadSave> {
+    let head = SavedDispatch::from_bytes(&Reader(bytes).record()?);
+    Ok((counters(&head)?, head.begun))
 }
 
 impl Dispatch {

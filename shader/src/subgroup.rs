@@ -52,6 +52,31 @@ impl Frames {
         self.all.get_mut(..self.depth as usize).unwrap_or(&mut [])
     }
 
+    /// True if these are the blocks that are open where this instruction is the next one: the IFs and LOOPs around it, and in a function a CALL of it with those that are open there.
+    pub(crate) fn are_those_at(&self, next: u32, kernel: &Kernel) -> bool {
+        let (mut at, mut frames) = (next, self.open());
+        while kernel.code.len() > at as usize {
+            let mut inside = at;
+            while let Some((opening, instruction)) = kernel.block(inside) {
+                let kind = if instruction.op == Op::If { FrameKind::If } else { FrameKind::Loop };
+                match frames.split_last() {
+                    Some((top, below)) if top.kind == kind => frames = below,
+                    _ => return false,
+                }
+                inside = opening;
+            }
+            let function = kernel.function_at(at);
+            let Some((top, below)) = frames.split_last() else { return function == 0 };
+            let call = top.back.wrapping_sub(1);
+            let calls = |call: &Instruction| call.op == Op::Call && call.immediate == function as u64;
+            if top.kind != FrameKind::Call || !kernel.code.get(call as usize).is_some_and(calls) {
+                return false;
+            }
+            (at, frames) = (call, below);
+        }
+        false
+    }
+
     /// Opens a block.
     ///
     /// # Errors

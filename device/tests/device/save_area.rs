@@ -193,7 +193,7 @@ fn a_damaged_area_is_a_fault_of_its_queue_alone() {
     }
 }
 
-/// What has run of it stands in the report all the same.
+/// The report counts the instructions that had run before.
 #[test]
 fn a_program_that_became_another_one_does_not_go_on() {
     let other = COUNT.replace("3000", "4000");

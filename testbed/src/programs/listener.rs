@@ -276,7 +276,7 @@ fn bound_unseen(listener: &OwnedFd, folder: &OwnedFd) -> io::Result<String> {
     Err(io::Error::other(why))
 }
 
-/// A socket of this user's that listens at a path. It has listened by the time that it is seen there: who waits for the path and connects is not refused.
+/// A socket of this user's that listens at a path. It has listened by the time that it is seen there: a process that connects as soon as there is a path is not refused.
 fn bound(path: &Path, socket: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let folder = folder_of(path);
