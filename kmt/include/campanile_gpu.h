@@ -315,7 +315,7 @@ struct campanile_packet_log {
 };
 
 #define CAMPANILE_OPCODE_DISPATCH 0x0cu
-/* Runs a program in a grid of workgroups, after every earlier effect of the queue; the next packet begins when all workgroups have ended. The program is fetched, copied and checked whole before its first instruction runs, and not looked at again. Stores release no queue that waits for a fence there. Compute node only. */
+/* Runs a program in a grid of workgroups, after every earlier effect of the queue; the next packet begins when all workgroups have ended. The program is fetched, copied and checked whole before its first instruction runs, and not looked at again until the queue has left the node in the DISPATCH and comes back: then it is fetched once more, and one that is another program faults the queue (SaveArea). Stores release no queue that waits for a fence there. Compute node only. */
 struct campanile_packet_dispatch {
     /* Opcode number. */
     uint8_t opcode;

@@ -88,6 +88,7 @@ functions! {
     fn campanile_program_create(DeviceHandle, *const c_void, u64, *mut ProgramHandle) -> i32;
     fn campanile_program_destroy(ProgramHandle) -> i32;
     fn campanile_program_address(ProgramHandle, *mut u64) -> i32;
+    fn campanile_program_save_bytes(ProgramHandle, *mut u32) -> i32;
     fn campanile_fence_create(DeviceHandle, u64, *mut FenceHandle) -> i32;
     fn campanile_fence_create_shared(DeviceHandle, u64, *mut FenceHandle) -> i32;
     fn campanile_fence_create_cross_adapter(DeviceHandle, u64, *mut FenceHandle) -> i32;
