@@ -260,13 +260,11 @@ fn step<M: GlobalMemory>(group: &mut Group, around: &mut Surroundings<'_, M>) ->
             }
             Ok(())
         }
-        op => {
+        _ => {
             if subgroup.active != 0 {
-                let write =
-                    matches!(op, Op::Store | Op::StoreShared | Op::StoreScratch | Op::Atomic | Op::AtomicShared);
                 group
                     .execute(instruction, around)
-                    .map_err(|LaneFault { cause, lane }| ShaderFault { write, ..fault(cause, pc, lane) })?;
+                    .map_err(|LaneFault { cause, lane, write }| ShaderFault { write, ..fault(cause, pc, lane) })?;
             }
             if let Some(subgroup) = group.subgroups.get_mut(current) {
                 subgroup.pc += 1;

@@ -25,6 +25,8 @@ pub(crate) struct Group {
 pub(crate) struct LaneFault<F> {
     pub(crate) cause: Cause<F>,
     pub(crate) lane: usize,
+    /// True if the instruction needs the right to write.
+    pub(crate) write: bool,
 }
 
 /// The state outside the subgroup that an instruction uses: program, grid, counters and memory.
@@ -298,7 +300,7 @@ fn memory<M: GlobalMemory>(
             }
             Ok(())
         };
-        one().map_err(|cause| LaneFault { cause, lane })?;
+        one().map_err(|cause| LaneFault { cause, lane, write: store })?;
         if matches!(space, Space::Global) {
             *(if store { &mut around.counters.stores } else { &mut around.counters.loads }) += 1;
         }
@@ -369,7 +371,7 @@ fn atomic<M: GlobalMemory>(
             }
             Ok(old)
         };
-        let old = one().map_err(|cause| LaneFault { cause, lane })?;
+        let old = one().map_err(|cause| LaneFault { cause, lane, write: true })?;
         around.counters.atomics += 1;
         subgroup.write(file, usize::from(dst), lane, old);
     }
