@@ -3,27 +3,10 @@
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::served::{Machine, README, campanile};
-
-/// The exit code of a command that has to end by itself.
-fn ends(mut child: std::process::Child) -> Option<i32> {
-    let began = Instant::now();
-    loop {
-        match child.try_wait().expect("a child") {
-            Some(status) => return status.code(),
-            None if began.elapsed() > Duration::from_secs(60) => {
-                child.kill().expect("it runs");
-                child.wait().expect("an end");
-                panic!("it goes on although nobody takes what it prints");
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
-}
+use crate::served::{Machine, README, campanile, ends};
 
 #[test]
 fn top_ends_with_whoever_takes_its_lines() {
@@ -37,9 +20,9 @@ fn top_ends_with_whoever_takes_its_lines() {
         let mut gone = top(Stdio::piped(), json);
         let mut line = String::new();
         BufReader::new(gone.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert_eq!(ends(gone), Some(0), "a reader that went away has seen what it wanted");
+        assert_eq!(ends(&mut gone), Some(0), "a reader that went away has seen what it wanted");
         let full = OpenOptions::new().write(true).open("/dev/full").expect("a device of the host");
-        assert_eq!(ends(top(full.into(), json)), Some(2), "what it prints cannot be written");
+        assert_eq!(ends(&mut top(full.into(), json)), Some(2), "what it prints cannot be written");
     }
 }
 

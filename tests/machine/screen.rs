@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::served::{Machine, campanile};
+use crate::served::{Machine, campanile, ends};
 
 /// A terminal whose other end this process has, and none of its other children.
 fn terminal() -> (File, OwnedFd) {
@@ -70,10 +70,10 @@ fn top_ends_when_its_terminal_is_closed() {
     let mut top = top(&machine, keys);
     until_shown(&mut screen);
     drop(screen);
-    machine.until_ended(&mut top);
+    let code = ends(&mut top);
     let output = top.wait_with_output().expect("an end");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("the terminal cannot be used"), "{said}");
+    assert!(code == Some(2) && said.contains("the terminal cannot be used"), "{said}");
 }
 
 /// Nobody could have memory for all of it.
@@ -94,11 +94,11 @@ fn a_screen_that_is_too_large_to_draw_is_refused() {
         let mut shown = Vec::new();
         // Until the last who has the terminal has closed it.
         screen.read_to_end(&mut shown).expect_err("the terminal is gone");
-        machine.until_ended(&mut top);
+        let code = ends(&mut top);
         let output = top.wait_with_output().expect("an end");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains("20000 columns and 20000 lines, too many"), "{said}");
-        let ends = |text: &[u8]| shown.windows(text.len()).any(|part| part == text);
-        assert_eq!((ends(b"\x1b[?1049h"), ends(b"\x1b[?1049l")), (false, !from_the_start), "it is as it was");
+        assert!(code == Some(2) && said.contains("20000 columns and 20000 lines, too many"), "{said}");
+        let shows = |text: &[u8]| shown.windows(text.len()).any(|part| part == text);
+        assert_eq!((shows(b"\x1b[?1049h"), shows(b"\x1b[?1049l")), (false, !from_the_start), "it is as it was");
     }
 }

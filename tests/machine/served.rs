@@ -24,6 +24,22 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()))
 }
 
+/// The exit code of a command that has to end by itself. One that does not is killed.
+pub(crate) fn ends(child: &mut Child) -> Option<i32> {
+    let began = Instant::now();
+    loop {
+        match child.try_wait().expect("a child") {
+            Some(status) => return status.code(),
+            None if began.elapsed() > LIMIT => {
+                child.kill().expect("it runs");
+                child.wait().expect("an end");
+                panic!("a command that has to end goes on");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
 /// A machine that is served, and ended with the test.
 pub(crate) struct Machine {
     child: Child,
@@ -84,18 +100,6 @@ impl Machine {
         let began = Instant::now();
         while self.is_running() {
             assert!(began.elapsed() < LIMIT, "the machine goes on");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// Waits until another process has ended, which is killed if it does not.
-    pub(crate) fn until_ended(&self, child: &mut Child) {
-        let began = Instant::now();
-        while child.try_wait().expect("a child").is_none() {
-            if began.elapsed() > LIMIT {
-                child.kill().expect("it runs");
-                panic!("it goes on");
-            }
             std::thread::sleep(Duration::from_millis(5));
         }
     }
